@@ -1,0 +1,451 @@
+//! Floor 0. One call: what is asked, what comes back, and what can go wrong.
+//! Plain values only; no clock, no I/O. Built by the edges, answered by the actors.
+
+use std::fmt;
+use std::ops::Range;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Serialize;
+
+use crate::id::{CallId, Generation, ServerId, SessionId};
+
+/// Which catalogue item a call is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// An exposed tool name, resolved by table in the catalogue snapshot.
+    Exposed(String),
+    /// One item of one server, by its raw name.
+    Direct {
+        /// The server that owns the item.
+        server: ServerId,
+        /// What kind of item it is.
+        kind: ItemKind,
+        /// Raw tool or prompt name, or resource URI.
+        name: String,
+    },
+}
+
+/// The kinds of items that servers offer and calls address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ItemKind {
+    /// `tools/call`
+    Tool,
+    /// `resources/read`
+    Resource,
+    /// `prompts/get`
+    Prompt,
+}
+
+impl ItemKind {
+    /// The JSON-RPC method that uses an item of this kind.
+    pub fn method(self) -> &'static str {
+        match self {
+            Self::Tool => "tools/call",
+            Self::Resource => "resources/read",
+            Self::Prompt => "prompts/get",
+        }
+    }
+
+    /// The key of `params` that carries the item's name.
+    pub fn name_key(self) -> &'static str {
+        match self {
+            Self::Resource => "uri",
+            Self::Tool | Self::Prompt => "name",
+        }
+    }
+}
+
+/// Limits that one caller sets for one call; absent means the server's own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallLimits {
+    /// Longest silence, reset by progress.
+    pub idle: Option<Duration>,
+    /// Longest duration in all, counted from admission.
+    pub total: Option<Duration>,
+}
+
+/// One request on its way to a server. The parameters are the caller's bytes.
+#[derive(Clone, Debug)]
+pub struct CallRequest {
+    /// Unique in this process.
+    pub id: CallId,
+    /// The session that asks.
+    pub session: SessionId,
+    /// What is called.
+    pub target: Target,
+    /// The `params` object exactly as the caller wrote it. The name in it is
+    /// replaced by the raw one, `_meta` is adapted; nothing else is touched.
+    pub params: Bytes,
+    /// The caller's own limits.
+    pub limits: CallLimits,
+    /// Proof that a person approved exactly this call.
+    pub grant: Option<Grant>,
+}
+
+/// A person's approval of one tool of one server, for one call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The server it names.
+    pub server: ServerId,
+    /// The raw tool name it names.
+    pub tool: String,
+}
+
+/// The answer of a server, byte for byte.
+#[derive(Clone, Debug)]
+pub struct CallReply {
+    /// The whole JSON-RPC response as the server sent it (its id is ours).
+    pub frame: Bytes,
+    /// Where the value of `result` or `error` stands in `frame`.
+    pub body: Range<usize>,
+    /// Where the value of `id` stands in `frame`.
+    pub id: Range<usize>,
+    /// Whether `body` is a JSON-RPC error.
+    pub is_error: bool,
+    /// Who answered.
+    pub server: ServerId,
+    /// The connection that answered.
+    pub generation: Generation,
+    /// From admission to the answer.
+    pub elapsed: Duration,
+}
+
+impl CallReply {
+    /// The bytes of the `result` or `error` value.
+    pub fn body(&self) -> Bytes {
+        self.frame.slice(self.body.clone())
+    }
+}
+
+/// What reaches a caller while its call runs.
+#[derive(Clone, Debug)]
+pub enum CallEvent {
+    /// The `params` of a progress notification for this call, as sent.
+    Progress(Bytes),
+}
+
+/// Where in the life of a call it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Name not found, or not unique.
+    Resolve,
+    /// Refused by policy.
+    Policy,
+    /// Arguments refused before sending.
+    Validate,
+    /// Waiting for a permit, the queue, or the server to be ready.
+    Admission,
+    /// The server was being started or contacted.
+    Connect,
+    /// Writing the request.
+    Send,
+    /// Waiting for the answer.
+    Await,
+}
+
+/// Whose fault it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// The caller: bad name, bad arguments, cancelled.
+    Caller,
+    /// The configuration or the policy.
+    Config,
+    /// This host: a bound of ours was reached, or a bug.
+    Host,
+    /// The connection: pipe, socket, process.
+    Transport,
+    /// The server: what it sent, or did not send.
+    Server,
+}
+
+/// What is known about execution: the only thing that decides about a retry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Delivery {
+    /// No byte left this process: safe to send again.
+    NotSent,
+    /// Bytes may have left; whether it ran is not known.
+    Unknown,
+    /// The server answered: it ran.
+    Executed,
+}
+
+/// How an outcome counts for the breaker (`reliability.md` 2.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BreakerClass {
+    /// One failure more.
+    Trip,
+    /// A sign of life: the counter goes to zero.
+    Heal,
+    /// Says nothing about the server.
+    Neutral,
+}
+
+/// Stable codes of everything that can refuse or fail a call; each has a page
+/// (`callboard explain CODE`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorCode {
+    /// No server of that name.
+    UnknownServer,
+    /// The server has no such tool.
+    UnknownTool,
+    /// The server has no such resource.
+    UnknownResource,
+    /// The server has no such prompt.
+    UnknownPrompt,
+    /// A bare name that several servers offer.
+    AmbiguousName,
+    /// Arguments that violate the tool's schema.
+    InvalidArguments,
+    /// Refused by policy.
+    Denied,
+    /// Would need a person's answer, and none is there.
+    NeedsApproval,
+    /// A project entry that nobody approved.
+    PendingApproval,
+    /// Turned off in the configuration.
+    Disabled,
+    /// The entry cannot be started as it is written.
+    ConfigError,
+    /// The server wants credentials.
+    NeedsAuth,
+    /// Given up after too many restarts.
+    GivenUp,
+    /// The server is not ready, and the wait ended.
+    NotReady,
+    /// The breaker is open.
+    BreakerOpen,
+    /// Too many calls in flight or waiting.
+    Busy,
+    /// A rate limit.
+    RateLimited,
+    /// The host is shutting down, or the server was removed.
+    Draining,
+    /// The connection could not be made.
+    ConnectFailed,
+    /// Process ended or connection lost while the call was running.
+    ConnectionLost,
+    /// No sign of life within the idle limit.
+    TimeoutIdle,
+    /// The absolute limit passed.
+    TimeoutTotal,
+    /// The caller went away or cancelled.
+    Cancelled,
+    /// The answer breaks JSON or JSON-RPC.
+    MalformedAnswer,
+    /// A frame over the cap.
+    FrameTooLarge,
+    /// An HTTP status that carries no JSON-RPC answer.
+    HttpStatus,
+    /// A bug of ours.
+    Internal,
+}
+
+impl ErrorCode {
+    /// Every code, in the order of `callboard explain`.
+    pub const ALL: [Self; 27] = [
+        Self::UnknownServer,
+        Self::UnknownTool,
+        Self::UnknownResource,
+        Self::UnknownPrompt,
+        Self::AmbiguousName,
+        Self::InvalidArguments,
+        Self::Denied,
+        Self::NeedsApproval,
+        Self::PendingApproval,
+        Self::Disabled,
+        Self::ConfigError,
+        Self::NeedsAuth,
+        Self::GivenUp,
+        Self::NotReady,
+        Self::BreakerOpen,
+        Self::Busy,
+        Self::RateLimited,
+        Self::Draining,
+        Self::ConnectFailed,
+        Self::ConnectionLost,
+        Self::TimeoutIdle,
+        Self::TimeoutTotal,
+        Self::Cancelled,
+        Self::MalformedAnswer,
+        Self::FrameTooLarge,
+        Self::HttpStatus,
+        Self::Internal,
+    ];
+
+    /// The stable word, as in `--json`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::UnknownServer => "unknown_server",
+            Self::UnknownTool => "unknown_tool",
+            Self::UnknownResource => "unknown_resource",
+            Self::UnknownPrompt => "unknown_prompt",
+            Self::AmbiguousName => "ambiguous_name",
+            Self::InvalidArguments => "invalid_arguments",
+            Self::Denied => "denied",
+            Self::NeedsApproval => "needs_approval",
+            Self::PendingApproval => "pending_approval",
+            Self::Disabled => "disabled",
+            Self::ConfigError => "config_error",
+            Self::NeedsAuth => "needs_auth",
+            Self::GivenUp => "given_up",
+            Self::NotReady => "not_ready",
+            Self::BreakerOpen => "breaker_open",
+            Self::Busy => "busy",
+            Self::RateLimited => "rate_limited",
+            Self::Draining => "draining",
+            Self::ConnectFailed => "connect_failed",
+            Self::ConnectionLost => "connection_lost",
+            Self::TimeoutIdle => "timeout_idle",
+            Self::TimeoutTotal => "timeout_total",
+            Self::Cancelled => "cancelled",
+            Self::MalformedAnswer => "malformed_answer",
+            Self::FrameTooLarge => "frame_too_large",
+            Self::HttpStatus => "http_status",
+            Self::Internal => "internal",
+        }
+    }
+
+    /// The code of our own JSON-RPC error for clients: −32602 for what the
+    /// caller can correct, else −32000…−32019, the range MCP leaves to us.
+    pub fn json_rpc(self) -> i32 {
+        match self {
+            Self::UnknownServer
+            | Self::UnknownTool
+            | Self::UnknownResource
+            | Self::UnknownPrompt
+            | Self::AmbiguousName
+            | Self::InvalidArguments => -32602,
+            Self::Denied | Self::NeedsApproval | Self::PendingApproval | Self::Disabled => -32001,
+            Self::ConfigError | Self::NeedsAuth | Self::GivenUp => -32002,
+            Self::NotReady | Self::BreakerOpen | Self::Draining | Self::ConnectFailed => -32003,
+            Self::Busy | Self::RateLimited => -32004,
+            Self::ConnectionLost => -32005,
+            Self::TimeoutIdle | Self::TimeoutTotal => -32006,
+            Self::Cancelled => -32007,
+            Self::MalformedAnswer | Self::FrameTooLarge | Self::HttpStatus => -32008,
+            Self::Internal => -32603,
+        }
+    }
+}
+
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Why a call has no answer. The message is never empty and names the server
+/// once; `fix` says what to do, when something can be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallError {
+    /// The stable code.
+    pub code: ErrorCode,
+    /// Where it ended.
+    pub phase: Phase,
+    /// Whose fault it is.
+    pub origin: Origin,
+    /// What is known about execution.
+    pub delivery: Delivery,
+    /// How it counts for the breaker.
+    pub class: BreakerClass,
+    /// The server concerned, if one was found.
+    pub server: Option<ServerId>,
+    /// Raw name of the item concerned.
+    pub item: Option<String>,
+    /// One sentence for a person.
+    pub message: String,
+    /// When to try again, if waiting helps.
+    pub retry_after: Option<Duration>,
+    /// The command or change that cures it.
+    pub fix: Option<String>,
+}
+
+impl CallError {
+    /// An error that ended before anything was sent and says nothing about the server.
+    pub fn refused(code: ErrorCode, phase: Phase, origin: Origin, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            phase,
+            origin,
+            delivery: Delivery::NotSent,
+            class: BreakerClass::Neutral,
+            server: None,
+            item: None,
+            message: message.into(),
+            retry_after: None,
+            fix: None,
+        }
+    }
+
+    /// The same error, naming the server.
+    #[must_use]
+    pub fn on(mut self, server: &ServerId) -> Self {
+        self.server = Some(server.clone());
+        self
+    }
+
+    /// The same error, naming the item.
+    #[must_use]
+    pub fn about(mut self, item: impl Into<String>) -> Self {
+        self.item = Some(item.into());
+        self
+    }
+
+    /// The same error with another delivery verdict.
+    #[must_use]
+    pub fn delivered(mut self, delivery: Delivery) -> Self {
+        self.delivery = delivery;
+        self
+    }
+
+    /// The same error with another breaker class.
+    #[must_use]
+    pub fn counting(mut self, class: BreakerClass) -> Self {
+        self.class = class;
+        self
+    }
+
+    /// The same error with a cure.
+    #[must_use]
+    pub fn fix(mut self, fix: impl Into<String>) -> Self {
+        self.fix = Some(fix.into());
+        self
+    }
+
+    /// The same error with a time to wait.
+    #[must_use]
+    pub fn after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait);
+        self
+    }
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for CallError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_its_own_word_and_stays_in_our_range() {
+        let words: std::collections::BTreeSet<_> = ErrorCode::ALL.iter().map(|c| c.as_str()).collect();
+        assert_eq!(words.len(), ErrorCode::ALL.len());
+        for code in ErrorCode::ALL {
+            let n = code.json_rpc();
+            assert!(n == -32602 || n == -32603 || (-32019..=-32000).contains(&n), "{code} is {n}");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What one server offers, as it sent it.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::id::{Generation, ServerId};
+
+/// One list entry of a server, raw.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// The JSON object exactly as sent.
+    pub raw: Bytes,
+    /// The decoded name (tool, prompt), URI (resource) or URI template.
+    pub name: String,
+    /// Span of the value of `name` / `uri` / `uriTemplate` in `raw`, quotes included.
+    pub name_span: Range<usize>,
+    /// `title`, or `annotations.title`, if it is text.
+    pub title: Option<String>,
+    /// `description`, if it is text.
+    pub description: Option<String>,
+    /// Span of `inputSchema` in `raw` (tools).
+    pub input_schema: Option<Range<usize>>,
+    /// Hints of a tool, all untrusted.
+    pub hints: Hints,
+    /// Slips that were noticed and left alone or repaired, for status.
+    pub notes: Vec<String>,
+}
+
+/// `annotations` of a tool, each only when it is a boolean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hints {
+    /// `readOnlyHint`
+    pub read_only: Option<bool>,
+    /// `destructiveHint`
+    pub destructive: Option<bool>,
+    /// `idempotentHint`
+    pub idempotent: Option<bool>,
+    /// `openWorldHint`
+    pub open_world: Option<bool>,
+}
+
+/// A definition that is kept out, alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quarantined {
+    /// Its name, or `#3` for the third entry of the list.
+    pub name: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// The kinds of lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ListKind {
+    /// `tools/list`
+    Tools,
+    /// `resources/list`
+    Resources,
+    /// `resources/templates/list`
+    Templates,
+    /// `prompts/list`
+    Prompts,
+}
+
+impl ListKind {
+    /// All kinds.
+    pub const ALL: [Self; 4] = [Self::Tools, Self::Resources, Self::Templates, Self::Prompts];
+
+    /// The method that lists them.
+    pub fn method(self) -> &'static str {
+        match self {
+            Self::Tools => "tools/list",
+            Self::Resources => "resources/list",
+            Self::Templates => "resources/templates/list",
+            Self::Prompts => "prompts/list",
+        }
+    }
+
+    /// The key of the result that holds the array.
+    pub fn result_key(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Resources => "resources",
+            Self::Templates => "resourceTemplates",
+            Self::Prompts => "prompts",
+        }
+    }
+
+    /// The key that names an item.
+    pub fn name_key(self) -> &'static str {
+        match self {
+            Self::Tools | Self::Prompts => "name",
+            Self::Resources => "uri",
+            Self::Templates => "uriTemplate",
+        }
+    }
+
+    /// The capability that announces the list.
+    pub fn capability(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Resources | Self::Templates => "resources",
+            Self::Prompts => "prompts",
+        }
+    }
+}
+
+/// One list of one server, all pages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ItemList {
+    /// Usable items in the server's order; names are unique.
+    pub items: Vec<Arc<Item>>,
+    /// Definitions kept out.
+    pub quarantined: Vec<Quarantined>,
+    /// What was odd about the list: cursor loops, caps, failed pages.
+    pub warnings: Vec<String>,
+    /// Whether pages are missing.
+    pub incomplete: bool,
+}
+
+/// Everything that one server offers.
+#[derive(Clone, Debug)]
+pub struct ServerCatalog {
+    /// The server.
+    pub server: ServerId,
+    /// The connection that it was read from.
+    pub generation: Generation,
+    /// Its tools, before the filter.
+    pub tools: ItemList,
+    /// Its resources.
+    pub resources: ItemList,
+    /// Its resource templates.
+    pub templates: ItemList,
+    /// Its prompts.
+    pub prompts: ItemList,
+    /// `instructions` of the handshake.
+    pub instructions: Option<String>,
+}
+
+impl ServerCatalog {
+    /// An empty one.
+    pub fn empty(server: ServerId, generation: Generation) -> Self {
+        Self {
+            server,
+            generation,
+            tools: ItemList::default(),
+            resources: ItemList::default(),
+            templates: ItemList::default(),
+            prompts: ItemList::default(),
+            instructions: None,
+        }
+    }
+
+    /// The list of that kind.
+    pub fn list(&self, kind: ListKind) -> &ItemList {
+        match kind {
+            ListKind::Tools => &self.tools,
+            ListKind::Resources => &self.resources,
+            ListKind::Templates => &self.templates,
+            ListKind::Prompts => &self.prompts,
+        }
+    }
+
+    /// The list of that kind, to fill.
+    pub fn list_mut(&mut self, kind: ListKind) -> &mut ItemList {
+        match kind {
+            ListKind::Tools => &mut self.tools,
+            ListKind::Resources => &mut self.resources,
+            ListKind::Templates => &mut self.templates,
+            ListKind::Prompts => &mut self.prompts,
+        }
+    }
+}

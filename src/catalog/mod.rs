@@ -1,0 +1,6 @@
+//! Floor 1. Catalogues: what each server offers, and the merged view of all.
+//! Definitions are kept as the bytes that the server sent; only names are made
+//! by us. Pure; the registry actor publishes what `merge` returns.
+
+pub mod items;
+pub mod merge;

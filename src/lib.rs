@@ -1,0 +1,17 @@
+//! Callboard runs MCP servers the way Erlang runs processes: every configured
+//! server is one supervised actor, a registry merges the catalogues, a front end
+//! routes calls. `ARCHITECTURE.md` has the picture and the reading order.
+
+pub mod actors;
+pub mod call;
+pub mod catalog;
+pub mod cli;
+pub mod config;
+pub mod id;
+pub mod policy;
+pub mod runtime;
+pub mod shaping;
+pub mod time;
+pub mod transport;
+pub mod view;
+pub mod wire;

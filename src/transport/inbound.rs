@@ -1,0 +1,315 @@
+//! Floor 2. The receiving side that all carriers share: the pending table and the
+//! sorting of what arrives into answers, progress, notifications, requests to us
+//! and noise. Never waits, never writes; what must be sent back is returned.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::link::{ExchangeError, ExchangeFault, LINK_EVENTS_MAX, LinkCounters, LinkEvent, Reply};
+use super::{LinkFault, Root};
+use crate::call::Delivery;
+use crate::wire::envelope::{self, Envelope, EnvelopeError, Response};
+use crate::wire::era::Revision;
+use crate::wire::scan::ScanError;
+use crate::wire::splice;
+
+/// Longest piece of a noise line that is kept, in bytes.
+const NOISE_KEPT_MAX: usize = 200;
+
+#[derive(Debug)]
+struct Waiting {
+    answer: oneshot::Sender<Result<Reply, ExchangeError>>,
+    progress: Option<mpsc::Sender<Bytes>>,
+    sent: bool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: HashMap<u64, Waiting>,
+    counters: LinkCounters,
+    revision: Option<Revision>,
+    ended: Option<LinkFault>,
+}
+
+/// The receiving side of one link.
+#[derive(Debug)]
+pub struct Inbound {
+    state: Mutex<State>,
+    events: mpsc::Sender<LinkEvent>,
+    ended: watch::Sender<Option<LinkFault>>,
+    roots: Vec<Root>,
+    frame_max: usize,
+}
+
+/// The ends of a new receiving side.
+pub struct InboundEnds {
+    /// The side itself.
+    pub inbound: std::sync::Arc<Inbound>,
+    /// Notifications for the owner of the link.
+    pub events: mpsc::Receiver<LinkEvent>,
+    /// Set once, when the link has ended.
+    pub ended: watch::Receiver<Option<LinkFault>>,
+}
+
+impl Inbound {
+    /// A receiving side that declares `roots` and names `frame_max` in errors.
+    pub fn open(roots: Vec<Root>, frame_max: usize) -> InboundEnds {
+        let (events_in, events) = mpsc::channel(LINK_EVENTS_MAX);
+        let (ended_in, ended) = watch::channel(None);
+        let inbound = Self { state: Mutex::default(), events: events_in, ended: ended_in, roots, frame_max };
+        InboundEnds { inbound: std::sync::Arc::new(inbound), events, ended }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Registers a request; the receiver resolves with its answer.
+    pub fn expect(
+        &self,
+        id: u64,
+        _method: &str,
+        progress: Option<mpsc::Sender<Bytes>>,
+    ) -> oneshot::Receiver<Result<Reply, ExchangeError>> {
+        let (answer, rx) = oneshot::channel();
+        self.lock().waiting.insert(id, Waiting { answer, progress, sent: false });
+        rx
+    }
+
+    /// From now on the bytes of `id` may have left this process.
+    pub fn mark_sent(&self, id: u64) {
+        if let Some(waiting) = self.lock().waiting.get_mut(&id) {
+            waiting.sent = true;
+        }
+    }
+
+    /// Whether `id` still waits.
+    pub fn is_waiting(&self, id: u64) -> bool {
+        self.lock().waiting.contains_key(&id)
+    }
+
+    /// How many requests wait.
+    pub fn waiting_count(&self) -> usize {
+        self.lock().waiting.len()
+    }
+
+    /// Drops a request; `false` if it was already settled.
+    pub fn forget(&self, id: u64) -> bool {
+        self.lock().waiting.remove(&id).is_some()
+    }
+
+    /// Fails one request.
+    pub fn fail(&self, id: u64, fault: ExchangeFault) {
+        let Some(waiting) = self.lock().waiting.remove(&id) else { return };
+        let delivery = match &fault {
+            ExchangeFault::Throttled(_) | ExchangeFault::NeedsAuth(_) => Delivery::NotSent,
+            _ if waiting.sent => Delivery::Unknown,
+            _ => Delivery::NotSent,
+        };
+        let _ = waiting.answer.send(Err(ExchangeError { fault, delivery }));
+    }
+
+    /// Fails one request because the link is gone.
+    pub fn fail_lost(&self, id: u64) {
+        let fault = self.lock().ended.clone().unwrap_or(LinkFault::Closed);
+        self.fail(id, ExchangeFault::Lost(fault));
+    }
+
+    /// Fails every waiting request, each with what is known of its delivery.
+    pub fn fail_all(&self, fault: &ExchangeFault) {
+        let waiting = std::mem::take(&mut self.lock().waiting);
+        for (_, one) in waiting {
+            let delivery = if one.sent { Delivery::Unknown } else { Delivery::NotSent };
+            let _ = one.answer.send(Err(ExchangeError { fault: fault.clone(), delivery }));
+        }
+    }
+
+    /// The link has ended: fails what waits and tells the owner. Only the first reason counts.
+    pub fn end(&self, fault: LinkFault) {
+        {
+            let mut state = self.lock();
+            if state.ended.is_some() {
+                return;
+            }
+            state.ended = Some(fault.clone());
+        }
+        self.fail_all(&ExchangeFault::Lost(fault.clone()));
+        let _ = self.ended.send(Some(fault));
+    }
+
+    /// The revision that the handshake fixed: decides whether batches are legal.
+    pub fn set_revision(&self, revision: Revision) {
+        self.lock().revision = Some(revision);
+    }
+
+    /// The counters so far.
+    pub fn counters(&self) -> LinkCounters {
+        self.lock().counters.clone()
+    }
+
+    /// Counts a line that is no message.
+    pub fn noise(&self, line: &[u8]) {
+        let mut state = self.lock();
+        state.counters.noise += 1;
+        let kept = &line[..line.len().min(NOISE_KEPT_MAX)];
+        state.counters.last_noise = Some(String::from_utf8_lossy(kept).into_owned());
+    }
+
+    /// Sorts one message. Returns the answers that must be written back.
+    pub fn accept(&self, frame: Bytes) -> Vec<Bytes> {
+        match envelope::parse(&frame) {
+            Ok(Envelope::Response(response)) => {
+                self.settle(frame, response);
+                Vec::new()
+            }
+            Ok(Envelope::Notification { method, params }) => {
+                self.notification(frame, method, params);
+                Vec::new()
+            }
+            Ok(Envelope::Request { id, method, .. }) => {
+                vec![self.answer(&frame[id], &String::from_utf8_lossy(&frame[method]))]
+            }
+            Err(error) => self.broken(frame, error),
+        }
+    }
+
+    /// A line over the cap: fails the request that its head or tail names. Returns whether one was found.
+    pub fn too_long(&self, head: &[u8], tail: &[u8]) -> bool {
+        self.lock().counters.malformed += 1;
+        match envelope::id_hint(head, tail) {
+            Some(id) if self.is_waiting(id) => {
+                self.mark_sent(id);
+                self.fail(id, ExchangeFault::TooLong(self.frame_max));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn settle(&self, frame: Bytes, response: Response) {
+        let waiting = match response.number {
+            Some(id) => self.lock().waiting.remove(&id),
+            None => None,
+        };
+        match waiting {
+            Some(waiting) => {
+                let _ = waiting.answer.send(Ok(Reply { frame, response }));
+            }
+            None => {
+                let mut state = self.lock();
+                state.counters.unmatched += 1;
+                let id = &frame[response.id.clone()];
+                let id = &id[..id.len().min(NOISE_KEPT_MAX)];
+                state.counters.last_unmatched = Some(String::from_utf8_lossy(id).into_owned());
+            }
+        }
+    }
+
+    fn notification(
+        &self,
+        frame: Bytes,
+        method: std::ops::Range<usize>,
+        params: Option<std::ops::Range<usize>>,
+    ) {
+        let name = String::from_utf8_lossy(&frame[method]).into_owned();
+        if name == "notifications/progress" {
+            if let Some(params) = params.map(|span| frame.slice(span)) {
+                self.progress(params);
+            }
+            return;
+        }
+        if self.events.try_send(LinkEvent::Notification { method: name, frame }).is_err() {
+            self.lock().counters.dropped += 1;
+        }
+    }
+
+    fn progress(&self, params: Bytes) {
+        let Some(token) = envelope::member(&params, "progressToken") else { return };
+        let text = std::str::from_utf8(&params[token]).unwrap_or_default();
+        let Ok(id) = text.trim_matches('"').parse::<u64>() else { return };
+        let mut state = self.lock();
+        let port = state.waiting.get(&id).and_then(|w| w.progress.as_ref());
+        if let Some(port) = port
+            && port.try_send(params).is_err()
+        {
+            state.counters.dropped += 1;
+        }
+    }
+
+    /// Every request to us gets an answer at once: `ping`, roots if declared, −32601 for the rest.
+    fn answer(&self, id: &[u8], method: &str) -> Bytes {
+        match method {
+            "ping" => splice::success(id, "{}"),
+            "roots/list" if !self.roots.is_empty() => {
+                let roots: Vec<_> = self
+                    .roots
+                    .iter()
+                    .map(|root| match &root.name {
+                        Some(name) => serde_json::json!({"uri": root.uri, "name": name}),
+                        None => serde_json::json!({"uri": root.uri}),
+                    })
+                    .collect();
+                splice::success(id, &serde_json::json!({ "roots": roots }).to_string())
+            }
+            other => splice::failure(id, -32601, &format!("{other} is not supported by this client"), None),
+        }
+    }
+
+    fn broken(&self, frame: Bytes, error: EnvelopeError) -> Vec<Bytes> {
+        match error {
+            EnvelopeError::NotRpc => self.noise(&frame),
+            EnvelopeError::Batch(elements) => return self.batch(&frame, elements),
+            EnvelopeError::Malformed { number, cause } => self.malformed(number, cause, &frame),
+            EnvelopeError::Json(scan) => {
+                let tail = &frame[frame.len().saturating_sub(256)..];
+                let hint = envelope::id_hint(&frame[..frame.len().min(4096)], tail);
+                let cause = match scan {
+                    ScanError::Utf8 { at } => format!("the answer is not UTF-8 (byte {at})"),
+                    ScanError::Syntax { at } => format!("the answer is not valid JSON (byte {at})"),
+                    ScanError::TooDeep { at } => {
+                        format!(
+                            "the answer is nested deeper than {} (byte {at})",
+                            crate::wire::scan::DEPTH_MAX
+                        )
+                    }
+                };
+                self.malformed(hint, &cause, &frame);
+            }
+        }
+        Vec::new()
+    }
+
+    fn malformed(&self, number: Option<u64>, cause: &str, frame: &Bytes) {
+        match number {
+            Some(id) if self.is_waiting(id) => {
+                self.lock().counters.malformed += 1;
+                self.mark_sent(id);
+                self.fail(id, ExchangeFault::Malformed(cause.to_owned()));
+            }
+            _ => self.noise(frame),
+        }
+    }
+
+    fn batch(&self, frame: &Bytes, elements: Vec<std::ops::Range<usize>>) -> Vec<Bytes> {
+        let legal = self.lock().revision.is_none_or(Revision::has_batches);
+        let mut back = Vec::new();
+        for span in elements {
+            let element = frame.slice(span);
+            if legal {
+                back.extend(self.accept(element));
+            } else if let Ok(Envelope::Response(response)) = envelope::parse(&element) {
+                self.malformed(
+                    response.number,
+                    "the answer came in a JSON-RPC batch, which this protocol revision does not have",
+                    &element,
+                );
+            } else {
+                self.noise(&element);
+            }
+        }
+        back
+    }
+}

@@ -1,0 +1,226 @@
+//! Floor 2. One connection to a server, whatever carries it: ids, the pending
+//! table, answers, cancellation, the end. A [`Link`] is a cheap handle; the tasks
+//! behind it end when the last handle is dropped or `close` was called.
+//! Used by the server actor and its call tasks.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::LinkFault;
+use super::inbound::Inbound;
+use crate::call::Delivery;
+use crate::wire::envelope::Response;
+use crate::wire::splice::Parts;
+
+/// Notifications that may wait for the server actor; more are dropped and counted.
+pub const LINK_EVENTS_MAX: usize = 256;
+/// Progress notifications that may wait for one caller; more are dropped.
+pub const PROGRESS_MAX: usize = 64;
+
+/// An answer, byte for byte, with its spans.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    /// The whole message.
+    pub frame: Bytes,
+    /// Its envelope.
+    pub response: Response,
+}
+
+impl Reply {
+    /// The bytes of `result` or `error`.
+    pub fn body(&self) -> Bytes {
+        self.frame.slice(self.response.body.clone())
+    }
+}
+
+/// Why one request got no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExchangeError {
+    /// What happened.
+    pub fault: ExchangeFault,
+    /// Whether bytes may have left.
+    pub delivery: Delivery,
+}
+
+/// The kinds of missing answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExchangeFault {
+    /// An answer came and is broken; the text says how.
+    Malformed(String),
+    /// An answer came and is over the cap of that many bytes.
+    TooLong(usize),
+    /// The connection ended.
+    Lost(LinkFault),
+    /// An HTTP status without a JSON-RPC body; the text is the start of the body.
+    Http {
+        /// The status.
+        status: u16,
+        /// The start of the body, at most 2 KiB.
+        body: String,
+    },
+    /// HTTP 401 or 403.
+    NeedsAuth(String),
+    /// HTTP 429 or 503 with the wait that was asked for.
+    Throttled(Duration),
+}
+
+/// One request to write.
+#[derive(Debug)]
+pub struct Outbound {
+    /// From [`Link::next_id`]; already spliced into `parts`.
+    pub id: u64,
+    /// The method, for the `Mcp-Method` header.
+    pub method: String,
+    /// Raw name or URI, for the `Mcp-Name` header.
+    pub name: Option<String>,
+    /// The message.
+    pub parts: Parts,
+    /// Where progress `params` of this request go.
+    pub progress: Option<mpsc::Sender<Bytes>>,
+}
+
+/// The waiting end of a request.
+#[derive(Debug)]
+pub struct Exchange {
+    /// The id on this link.
+    pub id: u64,
+    /// Resolves exactly once; a dropped sender means the link is gone.
+    pub answer: oneshot::Receiver<Result<Reply, ExchangeError>>,
+}
+
+/// What a link reports besides answers.
+#[derive(Clone, Debug)]
+pub enum LinkEvent {
+    /// A notification other than progress of a pending request.
+    Notification {
+        /// Its method.
+        method: String,
+        /// The whole message.
+        frame: Bytes,
+    },
+}
+
+/// Things worth showing in status, counted since the link was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinkCounters {
+    /// Lines or bodies that are no JSON-RPC.
+    pub noise: u64,
+    /// The last such line, cut to 200 bytes.
+    pub last_noise: Option<String>,
+    /// Answers whose id belongs to nobody: late, or wrong.
+    pub unmatched: u64,
+    /// The id of the last such answer, as written.
+    pub last_unmatched: Option<String>,
+    /// Answers that broke the protocol.
+    pub malformed: u64,
+    /// Notifications dropped because nobody took them in time.
+    pub dropped: u64,
+}
+
+/// What carries the messages. Implemented by the stdio and duplex pipe and by HTTP.
+pub(crate) trait Carrier: Send + Sync + std::fmt::Debug {
+    /// Takes one request; never blocks. Its answer goes to the pending table.
+    fn submit(&self, request: Outbound);
+    /// Takes one notification or answer of ours; never blocks.
+    fn notify(&self, message: Bytes);
+    /// The caller of `id` is gone: tell the server in the way of this transport and era, once.
+    fn cancel(&self, id: u64, reason: &str);
+    /// Starts an orderly end; returns when everything is gone.
+    fn close(&self) -> futures_util::future::BoxFuture<'static, ()>;
+    /// Process id, for a child.
+    fn pid(&self) -> Option<u32> {
+        None
+    }
+    /// Last lines of stderr, for a child.
+    fn stderr_tail(&self) -> String {
+        String::new()
+    }
+    /// Handshake done: the revision is fixed, `initialized` may go out, side streams may open.
+    fn established(&self, revision: crate::wire::era::Revision);
+}
+
+/// A handle to one connection.
+#[derive(Clone, Debug)]
+pub struct Link {
+    pub(crate) carrier: Arc<dyn Carrier>,
+    pub(crate) inbound: Arc<Inbound>,
+    next_id: Arc<AtomicU64>,
+    closed: watch::Receiver<Option<LinkFault>>,
+}
+
+impl Link {
+    /// Joins a carrier with its inbound side.
+    pub(crate) fn new(
+        carrier: Arc<dyn Carrier>,
+        inbound: Arc<Inbound>,
+        closed: watch::Receiver<Option<LinkFault>>,
+    ) -> Self {
+        Self { carrier, inbound, next_id: Arc::new(AtomicU64::new(1)), closed }
+    }
+
+    /// The next request id of this link; never reused.
+    pub fn next_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Registers the request and hands it to the carrier; never blocks.
+    pub fn start(&self, request: Outbound) -> Exchange {
+        let id = request.id;
+        let answer = self.inbound.expect(id, &request.method, request.progress.clone());
+        if self.closed.borrow().is_some() {
+            self.inbound.fail_lost(id);
+        } else {
+            self.carrier.submit(request);
+        }
+        Exchange { id, answer }
+    }
+
+    /// Sends a notification.
+    pub fn notify(&self, message: Bytes) {
+        self.carrier.notify(message);
+    }
+
+    /// Gives up on a request: its answer will be dropped and counted, the server is told once.
+    pub fn cancel(&self, id: u64, reason: &str) {
+        if self.inbound.forget(id) {
+            self.carrier.cancel(id, reason);
+        }
+    }
+
+    /// Resolves when the connection has ended, with the reason.
+    pub async fn ended(&self) -> LinkFault {
+        let mut closed = self.closed.clone();
+        loop {
+            if let Some(fault) = closed.borrow_and_update().clone() {
+                return fault;
+            }
+            if closed.changed().await.is_err() {
+                return LinkFault::Closed;
+            }
+        }
+    }
+
+    /// Orderly end; returns when nothing of it is left.
+    pub async fn close(&self) {
+        self.carrier.close().await;
+    }
+
+    /// Process id, for a child.
+    pub fn pid(&self) -> Option<u32> {
+        self.carrier.pid()
+    }
+
+    /// Last lines of stderr, for a child.
+    pub fn stderr_tail(&self) -> String {
+        self.carrier.stderr_tail()
+    }
+
+    /// The counters so far.
+    pub fn counters(&self) -> LinkCounters {
+        self.inbound.counters()
+    }
+}

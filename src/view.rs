@@ -1,0 +1,144 @@
+//! Floor 1. What everyone may see of a server: a plain snapshot, published by its
+//! one owner. Redaction happens before text gets in here.
+
+use std::time::{Duration, SystemTime};
+
+use crate::config::spec::Trust;
+use crate::id::{Generation, ServerId};
+
+/// Life of a server, in the words of `--json` (spec section 3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LifeState {
+    /// Not started; starts at the first use.
+    Dormant,
+    /// Being started or contacted.
+    Connecting,
+    /// Usable.
+    Ready,
+    /// Waits before the next attempt.
+    BackingOff,
+    /// Finishing calls before it stops.
+    Draining,
+    /// Not tried again by itself; the reason says why.
+    Parked(ParkReason),
+    /// Ended on purpose.
+    Stopped,
+}
+
+/// Why a server is parked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ParkReason {
+    /// Turned off in the configuration.
+    Disabled,
+    /// A project entry that nobody approved.
+    PendingApproval,
+    /// Can't be started as written.
+    ConfigError,
+    /// Wants credentials.
+    NeedsAuth,
+    /// Restart budget spent.
+    GivenUp,
+}
+
+impl LifeState {
+    /// The word in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Dormant => "dormant",
+            Self::Connecting => "connecting",
+            Self::Ready => "ready",
+            Self::BackingOff => "backing_off",
+            Self::Draining => "draining",
+            Self::Parked(_) => "parked",
+            Self::Stopped => "stopped",
+        }
+    }
+
+    /// Whether nothing will change by itself: ready, dormant, parked or stopped.
+    pub fn is_settled(self) -> bool {
+        matches!(self, Self::Ready | Self::Dormant | Self::Parked(_) | Self::Stopped)
+    }
+}
+
+impl ParkReason {
+    /// The word in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Disabled => "disabled",
+            Self::PendingApproval => "pending_approval",
+            Self::ConfigError => "config_error",
+            Self::NeedsAuth => "needs_auth",
+            Self::GivenUp => "given_up",
+        }
+    }
+}
+
+/// One server as status shows it.
+#[derive(Clone, Debug)]
+pub struct ServerView {
+    /// The server.
+    pub id: ServerId,
+    /// Its state.
+    pub state: LifeState,
+    /// Since when (wall clock, for display).
+    pub since: SystemTime,
+    /// Why it is in this state, when that needs saying; redacted, one line.
+    pub why: Option<String>,
+    /// What cures it, if something does.
+    pub fix: Option<String>,
+    /// The next attempt, while backing off.
+    pub next_attempt: Option<SystemTime>,
+    /// The start limit has passed, and the process still lives.
+    pub late: bool,
+    /// Counts its connections.
+    pub generation: Generation,
+    /// Restarts after unexpected ends.
+    pub restarts: u32,
+    /// Process id, for a child.
+    pub pid: Option<u32>,
+    /// `stdio` or `http`.
+    pub transport: &'static str,
+    /// Negotiated revision.
+    pub revision: Option<&'static str>,
+    /// Name and version that the server gives itself; control characters removed.
+    pub server_info: Option<String>,
+    /// Trust level.
+    pub trust: Trust,
+    /// Counts of what it offers.
+    pub counts: ItemCounts,
+    /// Size of its tool definitions in bytes.
+    pub definition_bytes: u64,
+    /// Calls running on it.
+    pub in_flight: usize,
+    /// Calls waiting for it.
+    pub queued: usize,
+    /// Calls answered, whatever the answer.
+    pub calls_ok: u64,
+    /// Calls failed.
+    pub calls_failed: u64,
+    /// From the last spawn or connect to ready.
+    pub start_took: Option<Duration>,
+    /// Last line of stderr, redacted.
+    pub last_stderr: Option<String>,
+    /// Lines on stdout that are no protocol, and other oddities; redacted.
+    pub warnings: Vec<String>,
+    /// A required server.
+    pub required: bool,
+}
+
+/// How much a server offers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ItemCounts {
+    /// Tools that are listed.
+    pub tools: usize,
+    /// Tools kept out.
+    pub quarantined: usize,
+    /// Tools hidden by a filter.
+    pub filtered: usize,
+    /// Resources.
+    pub resources: usize,
+    /// Resource templates.
+    pub templates: usize,
+    /// Prompts.
+    pub prompts: usize,
+}

@@ -1,0 +1,10 @@
+//! Floor 1. The lossless wire: frames, envelopes, splices, SSE, eras. Pure.
+//! A message is `Bytes` plus the spans of its envelope; the payload is never
+//! rebuilt. Called by the links and the edges; knows no socket and no clock.
+
+pub mod envelope;
+pub mod era;
+pub mod frame;
+pub mod scan;
+pub mod splice;
+pub mod sse;
