@@ -1,1 +1,425 @@
-//! Floor 2: handshake.
+//! Floor 2. The handshake over a fresh link: which era, which revision, who the
+//! server is. `initialize` first on pipes (most servers of today stall or die on
+//! anything else), `server/discover` first on HTTP (harmless there); `ground.md` 1.2.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::link::{ExchangeError, ExchangeFault, Link, Outbound, Reply};
+use super::{LinkFault, LinkSettings, ProtocolChoice};
+use crate::wire::era::{Era, Revision};
+use crate::wire::splice::{self, MetaRewrite, RequestSplice, SpliceError};
+
+/// How long a `server/discover` on a pipe may stay unanswered before `initialize` is tried.
+pub const DISCOVER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Name that we give ourselves.
+pub const CLIENT_NAME: &str = "callboard";
+
+/// What the handshake found out.
+#[derive(Clone, Debug)]
+pub struct Established {
+    /// The revision that both sides use from now on.
+    pub revision: Revision,
+    /// `name version` of the server, as it says; not yet cleaned for display.
+    pub server_info: Option<String>,
+    /// What it announces.
+    pub offers: Offers,
+    /// `instructions`.
+    pub instructions: Option<String>,
+    /// What goes into the `_meta` of every request.
+    pub meta: MetaRewrite,
+}
+
+/// The server's capabilities, as far as routing needs them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offers {
+    /// `tools`
+    pub tools: bool,
+    /// `resources`
+    pub resources: bool,
+    /// `prompts`
+    pub prompts: bool,
+}
+
+/// How the handshake failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HandshakeError {
+    /// This connection is of no use; a fresh one, opened like this, may be.
+    Reconnect(Era),
+    /// It failed for good.
+    Fault(LinkFault),
+}
+
+/// Which kind of carrier the link runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CarrierKind {
+    /// Pipes: a wrong first request may end the server.
+    Pipe,
+    /// HTTP: each request stands alone.
+    Http,
+}
+
+#[derive(Deserialize)]
+struct InitializeResult<'a> {
+    #[serde(rename = "protocolVersion")]
+    version: Option<String>,
+    #[serde(rename = "supportedVersions", default)]
+    supported: Option<Vec<String>>,
+    #[serde(borrow, default)]
+    capabilities: Option<&'a RawValue>,
+    #[serde(rename = "serverInfo", borrow, default)]
+    info: Option<&'a RawValue>,
+    #[serde(rename = "_meta", borrow, default)]
+    meta: Option<&'a RawValue>,
+    #[serde(default)]
+    instructions: Option<serde_json::Value>,
+}
+
+#[derive(Deserialize)]
+struct RpcError {
+    code: i64,
+    message: String,
+    #[serde(default)]
+    data: serde_json::Value,
+}
+
+/// Runs the handshake. `first` is the era to open with; the caller changes it after a
+/// [`HandshakeError::Reconnect`]. Bounded by the caller's start limit.
+pub async fn run(
+    link: &Link,
+    kind: CarrierKind,
+    settings: &LinkSettings,
+    first: Option<Era>,
+) -> Result<Established, HandshakeError> {
+    let first = first.unwrap_or_else(|| opening(kind, settings));
+    let established = match first {
+        Era::Legacy => legacy_first(link, kind, settings).await?,
+        Era::Modern => modern_first(link, kind, settings).await?,
+    };
+    link.inbound.set_revision(established.revision);
+    link.carrier.established(established.revision);
+    if established.revision.era() == Era::Legacy {
+        link.notify(splice::notification("notifications/initialized", None));
+    }
+    Ok(established)
+}
+
+/// The era to open with on a first attempt.
+pub fn opening(kind: CarrierKind, settings: &LinkSettings) -> Era {
+    match (settings.protocol, settings.remembered, kind) {
+        (ProtocolChoice::Legacy, _, _) => Era::Legacy,
+        (ProtocolChoice::Modern, _, _) => Era::Modern,
+        (ProtocolChoice::Auto, Some(revision), _) => revision.era(),
+        (ProtocolChoice::Auto, None, CarrierKind::Pipe) => Era::Legacy,
+        (ProtocolChoice::Auto, None, CarrierKind::Http) => Era::Modern,
+    }
+}
+
+async fn legacy_first(
+    link: &Link,
+    kind: CarrierKind,
+    settings: &LinkSettings,
+) -> Result<Established, HandshakeError> {
+    let auto = settings.protocol == ProtocolChoice::Auto;
+    match initialize(link, settings, Revision::LATEST_LEGACY).await {
+        Ok(reply) if !reply.response.is_error => accept_initialize(&reply.body()),
+        Ok(reply) => {
+            let error = rpc_error(&reply.body());
+            if let Some(older) = older_version(&error) {
+                return retry_older(link, settings, older).await;
+            }
+            if auto && names_modern(&error) && kind == CarrierKind::Pipe {
+                return discover_after_refusal(link, settings).await;
+            }
+            Err(refused("initialize", &error))
+        }
+        Err(error) => {
+            if let Some(older) = older_version_in_http(&error.fault) {
+                return retry_older(link, settings, older).await;
+            }
+            match error.fault {
+                // A modern-only server may refuse and leave in one step.
+                ExchangeFault::Lost(LinkFault::Exited { .. } | LinkFault::Closed)
+                    if auto && settings.remembered.is_some_and(|r| r.era() == Era::Modern) =>
+                {
+                    Err(HandshakeError::Reconnect(Era::Modern))
+                }
+                _ => Err(HandshakeError::Fault(fault_of(error, "initialize"))),
+            }
+        }
+    }
+}
+
+/// The server refused `initialize` in a way that names another era: ask on the same pipe,
+/// or on a fresh process if it left meanwhile.
+async fn discover_after_refusal(link: &Link, settings: &LinkSettings) -> Result<Established, HandshakeError> {
+    match tokio::time::timeout(DISCOVER_TIMEOUT, discover(link, settings)).await {
+        Ok(Ok(reply)) if !reply.response.is_error => accept_discover(&reply.body(), settings),
+        Ok(Ok(reply)) => Err(refused("server/discover", &rpc_error(&reply.body()))),
+        Ok(Err(ExchangeError { fault: ExchangeFault::Lost(_), .. })) => {
+            Err(HandshakeError::Reconnect(Era::Modern))
+        }
+        Ok(Err(error)) => Err(HandshakeError::Fault(fault_of(error, "server/discover"))),
+        Err(_) => Err(HandshakeError::Fault(LinkFault::TimedOut(
+            "initialize was refused and server/discover got no answer".to_owned(),
+        ))),
+    }
+}
+
+async fn retry_older(
+    link: &Link,
+    settings: &LinkSettings,
+    older: Revision,
+) -> Result<Established, HandshakeError> {
+    match initialize(link, settings, older).await {
+        Ok(reply) if !reply.response.is_error => accept_initialize(&reply.body()),
+        Ok(reply) => Err(refused("initialize", &rpc_error(&reply.body()))),
+        Err(error) => Err(HandshakeError::Fault(fault_of(error, "initialize"))),
+    }
+}
+
+async fn modern_first(
+    link: &Link,
+    kind: CarrierKind,
+    settings: &LinkSettings,
+) -> Result<Established, HandshakeError> {
+    let forced = settings.protocol == ProtocolChoice::Modern;
+    let answer = match kind {
+        CarrierKind::Pipe => {
+            match tokio::time::timeout(DISCOVER_TIMEOUT, discover(link, settings)).await {
+                Ok(answer) => answer,
+                Err(_) if forced => {
+                    return Err(HandshakeError::Fault(LinkFault::TimedOut(format!(
+                        "server/discover got no answer within {DISCOVER_TIMEOUT:?}"
+                    ))));
+                }
+                // The old process may still chew on it: a fresh one answers `initialize` first.
+                Err(_) => return Err(HandshakeError::Reconnect(Era::Legacy)),
+            }
+        }
+        CarrierKind::Http => discover(link, settings).await,
+    };
+    match answer {
+        Ok(reply) if !reply.response.is_error => match accept_discover(&reply.body(), settings) {
+            // A sloppy server answers anything with success.
+            Err(_) if !forced => legacy_first(link, kind, settings).await,
+            other => other,
+        },
+        Ok(_) if !forced => legacy_first(link, kind, settings).await,
+        Ok(reply) => Err(refused("server/discover", &rpc_error(&reply.body()))),
+        Err(error) if forced => Err(HandshakeError::Fault(fault_of(error, "server/discover"))),
+        Err(error) => match (&error.fault, kind) {
+            (ExchangeFault::Http { status: 400 | 404 | 405 | 406 | 415 | 500 | 501, .. }, _)
+            | (ExchangeFault::Malformed(_), _) => legacy_first(link, kind, settings).await,
+            (ExchangeFault::Lost(LinkFault::Exited { .. } | LinkFault::Closed), CarrierKind::Pipe) => {
+                Err(HandshakeError::Reconnect(Era::Legacy))
+            }
+            _ => Err(HandshakeError::Fault(fault_of(error, "server/discover"))),
+        },
+    }
+}
+
+fn client_info() -> serde_json::Value {
+    serde_json::json!({"name": CLIENT_NAME, "version": env!("CARGO_PKG_VERSION")})
+}
+
+fn capabilities(settings: &LinkSettings) -> serde_json::Value {
+    if settings.roots.is_empty() {
+        serde_json::json!({})
+    } else {
+        serde_json::json!({"roots": {"listChanged": false}})
+    }
+}
+
+async fn initialize(
+    link: &Link,
+    settings: &LinkSettings,
+    revision: Revision,
+) -> Result<Reply, ExchangeError> {
+    let params = serde_json::json!({
+        "protocolVersion": revision.as_str(),
+        "capabilities": capabilities(settings),
+        "clientInfo": client_info(),
+    });
+    ask(link, "initialize", params, &MetaRewrite::Legacy).await
+}
+
+fn modern_meta(settings: &LinkSettings) -> MetaRewrite {
+    MetaRewrite::Modern {
+        revision: Revision::LATEST.as_str().to_owned(),
+        capabilities: capabilities(settings).to_string().into(),
+        client_info: client_info().to_string().into(),
+    }
+}
+
+async fn discover(link: &Link, settings: &LinkSettings) -> Result<Reply, ExchangeError> {
+    ask(link, "server/discover", serde_json::json!({}), &modern_meta(settings)).await
+}
+
+/// One control request and its answer. Giving up on it never sends a cancellation:
+/// the protocol forbids that for `initialize`.
+async fn ask(
+    link: &Link,
+    method: &str,
+    params: serde_json::Value,
+    meta: &MetaRewrite,
+) -> Result<Reply, ExchangeError> {
+    let id = link.next_id();
+    let params = Bytes::from(params.to_string());
+    let splice = RequestSplice {
+        id,
+        method,
+        params: &params,
+        name: None,
+        arguments_default: false,
+        progress: false,
+        meta,
+    };
+    let parts = splice::request(&splice).map_err(splice_fault)?;
+    let request = Outbound { id, method: method.to_owned(), name: None, parts, progress: None };
+    match link.start(request).answer.await {
+        Ok(answer) => answer,
+        Err(_) => Err(lost()),
+    }
+}
+
+fn lost() -> ExchangeError {
+    ExchangeError { fault: ExchangeFault::Lost(LinkFault::Closed), delivery: crate::call::Delivery::Unknown }
+}
+
+fn splice_fault(error: SpliceError) -> ExchangeError {
+    ExchangeError {
+        fault: ExchangeFault::Malformed(format!("the request could not be built: {error:?}")),
+        delivery: crate::call::Delivery::NotSent,
+    }
+}
+
+fn accept_initialize(body: &Bytes) -> Result<Established, HandshakeError> {
+    let result: InitializeResult = serde_json::from_slice(body)
+        .map_err(|e| protocol(format!("the answer to initialize makes no sense: {e}")))?;
+    let Some(version) = result.version.as_deref() else {
+        return Err(protocol("the answer to initialize has no protocolVersion".to_owned()));
+    };
+    // A modern revision has no `initialize`: such an answer is read as "the newest that has one".
+    let Some(revision) = Revision::parse(version) else {
+        let ours: Vec<_> = Revision::ALL.iter().map(|r| r.as_str()).collect();
+        return Err(protocol(format!("the server offered {version:?}, we speak {}", ours.join(", "))));
+    };
+    let revision = revision.min(Revision::LATEST_LEGACY);
+    Ok(established(&result, revision, MetaRewrite::Legacy))
+}
+
+fn accept_discover(body: &Bytes, settings: &LinkSettings) -> Result<Established, HandshakeError> {
+    let result: InitializeResult = serde_json::from_slice(body)
+        .map_err(|e| protocol(format!("the answer to server/discover makes no sense: {e}")))?;
+    let offered = result.supported.clone().unwrap_or_default();
+    let ours = |text: &String| Revision::parse(text).filter(|r| r.era() == Era::Modern);
+    match offered.iter().filter_map(ours).max() {
+        Some(revision) => Ok(established(&result, revision, modern_meta(settings))),
+        None => Err(protocol(format!(
+            "the server offered {}, of the modern revisions we speak {}",
+            if offered.is_empty() { "no revision".to_owned() } else { offered.join(", ") },
+            Revision::LATEST
+        ))),
+    }
+}
+
+fn established(result: &InitializeResult<'_>, revision: Revision, meta: MetaRewrite) -> Established {
+    #[derive(Deserialize)]
+    struct Info {
+        name: Option<String>,
+        version: Option<String>,
+    }
+    let has = |key: &str| {
+        result.capabilities.is_some_and(|raw| {
+            crate::wire::envelope::member(raw.get().as_bytes(), key)
+                .is_some_and(|span| &raw.get()[span] != "null")
+        })
+    };
+    let stamped = result.meta.and_then(|raw| {
+        let raw = raw.get();
+        crate::wire::envelope::member(raw.as_bytes(), "io.modelcontextprotocol/serverInfo")
+            .map(|span| raw[span].to_owned())
+    });
+    let info = result.info.map(|raw| raw.get().to_owned()).or(stamped);
+    let server_info = info.and_then(|raw| serde_json::from_str::<Info>(&raw).ok()).map(|info| {
+        let parts = [info.name, info.version];
+        parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+    });
+    let instructions = match &result.instructions {
+        Some(serde_json::Value::String(text)) if !text.trim().is_empty() => Some(text.clone()),
+        _ => None,
+    };
+    let offers = Offers { tools: has("tools"), resources: has("resources"), prompts: has("prompts") };
+    Established { revision, server_info, offers, instructions, meta }
+}
+
+fn rpc_error(body: &Bytes) -> RpcError {
+    serde_json::from_slice(body).unwrap_or(RpcError {
+        code: 0,
+        message: "an error without code and message".to_owned(),
+        data: serde_json::Value::Null,
+    })
+}
+
+/// Whether a refusal of `initialize` points to the modern era: unsupported version,
+/// unknown method, or parameters that make no sense to it.
+fn names_modern(error: &RpcError) -> bool {
+    matches!(error.code, -32022 | -32601 | -32602)
+}
+
+/// A legacy revision that the refusal names as supported, older than what was proposed.
+fn older_version(error: &RpcError) -> Option<Revision> {
+    let named = format!("{} {}", error.data, error.message);
+    best_legacy_named(&named)
+}
+
+fn older_version_in_http(fault: &ExchangeFault) -> Option<Revision> {
+    match fault {
+        ExchangeFault::Http { status: 400, body } => best_legacy_named(body),
+        _ => None,
+    }
+}
+
+fn best_legacy_named(text: &str) -> Option<Revision> {
+    Revision::ALL
+        .into_iter()
+        .rev()
+        .filter(|r| *r < Revision::LATEST_LEGACY)
+        .find(|r| text.contains(r.as_str()))
+}
+
+fn protocol(text: String) -> HandshakeError {
+    HandshakeError::Fault(LinkFault::Protocol(text))
+}
+
+fn refused(method: &str, error: &RpcError) -> HandshakeError {
+    protocol(format!("the server refused {method}: {} (code {})", error.message, error.code))
+}
+
+/// The link's view of a failed control request.
+pub fn fault_of(error: ExchangeError, method: &str) -> LinkFault {
+    match error.fault {
+        ExchangeFault::Lost(fault) => fault,
+        ExchangeFault::NeedsAuth(text) => LinkFault::NeedsAuth(text),
+        ExchangeFault::Throttled(after) => LinkFault::Throttled { after },
+        ExchangeFault::Malformed(cause) => LinkFault::Protocol(format!("{method}: {cause}")),
+        ExchangeFault::TooLong(max) => LinkFault::TooLong(format!(
+            "the answer to {method} is larger than {max} bytes (limits.frame_max)"
+        )),
+        ExchangeFault::Http { status, body } if matches!(status, 404 | 405 | 410) => {
+            LinkFault::Config(format!("the URL answers {method} with HTTP {status}{}", after_colon(&body)))
+        }
+        ExchangeFault::Http { status, body } => {
+            LinkFault::Network(format!("{method} got HTTP {status}{}", after_colon(&body)))
+        }
+    }
+}
+
+fn after_colon(body: &str) -> String {
+    let line = body.trim().lines().next().unwrap_or_default();
+    if line.is_empty() { String::new() } else { format!(": {line}") }
+}

@@ -18,6 +18,8 @@ use crate::wire::splice;
 
 /// Longest piece of a noise line that is kept, in bytes.
 const NOISE_KEPT_MAX: usize = 200;
+/// Where the method of an over-long message is looked for, in bytes.
+const HEAD_LOOKED_AT_MAX: usize = 256;
 
 #[derive(Debug)]
 struct Waiting {
@@ -176,17 +178,29 @@ impl Inbound {
         }
     }
 
-    /// A line over the cap: fails the request that its head or tail names. Returns whether one was found.
+    /// A message over the cap: fails the request that its head or tail names. Returns whether one was found.
     pub fn too_long(&self, head: &[u8], tail: &[u8]) -> bool {
-        self.lock().counters.malformed += 1;
         match envelope::id_hint(head, tail) {
             Some(id) if self.is_waiting(id) => {
+                self.lock().counters.malformed += 1;
                 self.mark_sent(id);
                 self.fail(id, ExchangeFault::TooLong(self.frame_max));
                 true
             }
             _ => false,
         }
+    }
+
+    /// A message over the cap that names nobody. A notification hurts no call; anything else
+    /// may be the answer to any of them, so all that wait fail with that cause (spec section 2).
+    pub fn too_long_unattributed(&self, head: &[u8]) {
+        let start = &head[..head.len().min(HEAD_LOOKED_AT_MAX)];
+        if memchr::memmem::find(start, b"\"method\"").is_some() {
+            self.noise(start);
+            return;
+        }
+        self.lock().counters.malformed += 1;
+        self.fail_all(&ExchangeFault::TooLong(self.frame_max));
     }
 
     fn settle(&self, frame: Bytes, response: Response) {

@@ -2,18 +2,26 @@
 //! that can connect again; connecting gives a [`link::Link`] with its handshake
 //! done. Called by the server actor's tasks only.
 
+mod duplex;
 pub mod handshake;
 pub mod http;
 pub mod inbound;
 pub mod link;
 pub mod list;
+mod pipe;
 pub mod stderr;
 pub mod stdio;
+pub mod task;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::{mpsc, watch};
+
+use self::handshake::{CarrierKind, Established, HandshakeError};
+use self::inbound::{Inbound, InboundEnds};
+use self::link::{Carrier, Link, LinkEvent};
 use crate::wire::era::Revision;
 
 /// How to reach one server. A closed set: every kind is tested.
@@ -139,4 +147,66 @@ pub enum LinkFault {
         /// When to come back.
         after: Duration,
     },
+}
+
+/// A connection with its handshake done.
+#[derive(Debug)]
+pub struct Connection {
+    /// The way to call.
+    pub link: Link,
+    /// Its notifications.
+    pub events: mpsc::Receiver<LinkEvent>,
+    /// What the handshake found out.
+    pub established: Established,
+}
+
+/// Why no connection came about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectError {
+    /// The cause.
+    pub fault: LinkFault,
+    /// The end of the child's stderr; redacted by the caller before display.
+    pub stderr: String,
+}
+
+/// Opens a fresh connection and does the handshake, at most twice: once more when the
+/// first attempt showed that the other era is spoken. `spawned` learns the process id of
+/// each child. Dropping the future ends everything that it started.
+pub async fn connect(
+    connector: &Connector,
+    settings: &LinkSettings,
+    spawned: &watch::Sender<Option<u32>>,
+) -> Result<Connection, ConnectError> {
+    let mut era = None;
+    loop {
+        let (link, events, kind) =
+            open(connector, settings).map_err(|fault| ConnectError { fault, stderr: String::new() })?;
+        let _ = spawned.send(link.pid());
+        match handshake::run(&link, kind, settings, era).await {
+            Ok(established) => return Ok(Connection { link, events, established }),
+            Err(HandshakeError::Reconnect(other)) if era.is_none() => era = Some(other),
+            Err(HandshakeError::Reconnect(_)) => {
+                let fault = LinkFault::Protocol("the server speaks neither era of the protocol".to_owned());
+                return Err(ConnectError { fault, stderr: link.stderr_tail() });
+            }
+            Err(HandshakeError::Fault(fault)) => {
+                return Err(ConnectError { fault, stderr: link.stderr_tail() });
+            }
+        }
+    }
+}
+
+fn open(
+    connector: &Connector,
+    settings: &LinkSettings,
+) -> Result<(Link, mpsc::Receiver<LinkEvent>, CarrierKind), LinkFault> {
+    let InboundEnds { inbound, events, ended } = Inbound::open(settings.roots.clone(), settings.frame_max);
+    let (carrier, kind): (Arc<dyn Carrier>, _) = match connector {
+        Connector::Stdio(launch) => (stdio::connect(launch, settings, inbound.clone())?, CarrierKind::Pipe),
+        Connector::Duplex(peer) => (duplex::connect(peer, settings, inbound.clone()), CarrierKind::Pipe),
+        Connector::Http(endpoint) => {
+            return Err(LinkFault::Config(format!("{endpoint:?}")));
+        }
+    };
+    Ok((Link::new(carrier, inbound, ended), events, kind))
 }

@@ -1,1 +1,109 @@
-//! Floor 2: stderr.
+//! Floor 2. The ring that keeps the end of a child's stderr. It is drained from
+//! spawn to exit in bounded chunks, so a chatty child never blocks and memory stays flat.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// Bytes of stderr that are kept.
+pub const STDERR_KEPT_MAX: usize = 64 * 1024;
+/// Longest line that is shown; the rest of it is cut.
+pub const STDERR_LINE_MAX: usize = 8 * 1024;
+const CHUNK: usize = 8 * 1024;
+
+/// The kept end of one child's stderr. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct StderrRing(Arc<Mutex<Kept>>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    bytes: VecDeque<u8>,
+    total: u64,
+}
+
+impl StderrRing {
+    /// Adds a chunk; what no longer fits falls out at the front.
+    pub fn push(&self, chunk: &[u8]) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.total += chunk.len() as u64;
+        let chunk = &chunk[chunk.len().saturating_sub(STDERR_KEPT_MAX)..];
+        let over = (kept.bytes.len() + chunk.len()).saturating_sub(STDERR_KEPT_MAX);
+        kept.bytes.drain(..over);
+        kept.bytes.extend(chunk);
+    }
+
+    /// Bytes seen since the start.
+    pub fn total(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).total
+    }
+
+    /// Everything that is kept, as text; long lines are cut.
+    pub fn text(&self) -> String {
+        let bytes: Vec<u8> = {
+            let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.bytes.iter().copied().collect()
+        };
+        let text = String::from_utf8_lossy(&bytes);
+        let mut out = String::with_capacity(text.len());
+        for line in text.split(['\n', '\r']).filter(|line| !line.trim().is_empty()) {
+            let mut end = line.len().min(STDERR_LINE_MAX);
+            while !line.is_char_boundary(end) {
+                end -= 1;
+            }
+            out.push_str(&line[..end]);
+            out.push('\n');
+        }
+        out
+    }
+
+    /// The last `lines` lines that are not blank.
+    pub fn tail(&self, lines: usize) -> String {
+        let text = self.text();
+        let all: Vec<&str> = text.lines().collect();
+        all[all.len().saturating_sub(lines)..].join("\n")
+    }
+}
+
+/// Drains `stderr` into `ring` until it ends.
+pub async fn drain(mut stderr: impl AsyncRead + Unpin, ring: StderrRing) {
+    let mut chunk = vec![0u8; CHUNK];
+    loop {
+        match stderr.read(&mut chunk).await {
+            Ok(0) | Err(_) => return,
+            Ok(n) => ring.push(&chunk[..n]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ring_keeps_the_end_and_counts_everything() {
+        let ring = StderrRing::default();
+        for i in 0..20_000 {
+            ring.push(format!("line {i}\n").as_bytes());
+        }
+        assert!(ring.text().len() <= STDERR_KEPT_MAX);
+        assert_eq!(ring.tail(2), "line 19998\nline 19999");
+        assert!(ring.total() > STDERR_KEPT_MAX as u64);
+    }
+
+    #[test]
+    fn progress_bars_without_newlines_stay_bounded_and_readable() {
+        let ring = StderrRing::default();
+        ring.push("é".repeat(STDERR_KEPT_MAX).as_bytes());
+        ring.push(b"\r50%\r100%");
+        assert!(ring.text().len() <= STDERR_KEPT_MAX);
+        assert_eq!(ring.tail(1), "100%");
+    }
+
+    #[tokio::test]
+    async fn drain_reads_to_the_end() {
+        let ring = StderrRing::default();
+        drain(&b"one\ntwo\n"[..], ring.clone()).await;
+        assert_eq!(ring.tail(5), "one\ntwo");
+    }
+}

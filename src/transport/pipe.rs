@@ -1,0 +1,186 @@
+//! Floor 2. Newline-delimited messages over a pair of byte streams: what a stdio
+//! child and an in-process peer have in common. Writes are coalesced, whole lines
+//! only; reads go through the framer into the inbound side.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::mpsc;
+
+use super::LinkFault;
+use super::inbound::Inbound;
+use super::link::{ExchangeFault, Outbound};
+use crate::wire::frame::{FrameEvent, Framer};
+use crate::wire::splice::{self, Parts};
+
+/// Messages that may wait for the writer. Calls are bounded well below by the bulkhead.
+pub const WRITE_QUEUE_MAX: usize = 4096;
+/// Messages taken into one write.
+const COALESCE_MAX: usize = 128;
+/// Pieces below this are copied together into one write; larger ones are written as they are.
+const COPY_MAX: usize = 64 * 1024;
+/// Smallest room offered to one read.
+const READ_ROOM_MIN: usize = 16 * 1024;
+/// How far past the cap a line may run before the stream is given up, as a multiple of the cap.
+const OVERRUN_FACTOR: u64 = 4;
+
+/// One message for the writer.
+#[derive(Debug)]
+pub(super) struct Write {
+    /// The request that it is, if it is one.
+    id: Option<u64>,
+    parts: Parts,
+}
+
+/// The sending half of a pipe.
+#[derive(Clone, Debug)]
+pub(super) struct PipeWriter {
+    queue: mpsc::Sender<Write>,
+    inbound: Arc<Inbound>,
+}
+
+impl PipeWriter {
+    /// A writer handle and the queue for [`write_loop`].
+    pub(super) fn new(inbound: Arc<Inbound>) -> (Self, mpsc::Receiver<Write>) {
+        let (queue, rx) = mpsc::channel(WRITE_QUEUE_MAX);
+        (Self { queue, inbound }, rx)
+    }
+
+    /// Queues one request; a full queue fails it as not sent.
+    pub(super) fn submit(&self, request: Outbound) {
+        let id = request.id;
+        if let Err(error) = self.queue.try_send(Write { id: Some(id), parts: request.parts }) {
+            match error {
+                mpsc::error::TrySendError::Full(_) => self.inbound.fail(
+                    id,
+                    ExchangeFault::Lost(LinkFault::Network(
+                        "the server does not read its input: the write queue is full".to_owned(),
+                    )),
+                ),
+                mpsc::error::TrySendError::Closed(_) => self.inbound.fail_lost(id),
+            }
+        }
+    }
+
+    /// Queues one notification or answer.
+    pub(super) fn notify(&self, message: Bytes) {
+        let mut parts = Parts::default();
+        parts.push(message);
+        let _ = self.queue.try_send(Write { id: None, parts });
+    }
+
+    /// Tells the server that the caller of `id` is gone.
+    pub(super) fn cancel(&self, id: u64, reason: &str) {
+        let reason = serde_json::Value::from(reason);
+        let params = format!(r#"{{"requestId":{id},"reason":{reason}}}"#);
+        self.notify(splice::notification("notifications/cancelled", Some(&params)));
+    }
+}
+
+/// Writes what is queued until the queue closes or the stream breaks. A request
+/// that was forgotten before its turn is left out.
+pub(super) async fn write_loop(
+    mut out: impl AsyncWrite + Unpin,
+    mut queue: mpsc::Receiver<Write>,
+    inbound: Arc<Inbound>,
+) {
+    let mut batch = Vec::with_capacity(COALESCE_MAX);
+    let mut buffer = BytesMut::with_capacity(READ_ROOM_MIN);
+    while queue.recv_many(&mut batch, COALESCE_MAX).await > 0 {
+        for write in batch.drain(..) {
+            if let Some(id) = write.id {
+                if !inbound.is_waiting(id) {
+                    continue;
+                }
+                inbound.mark_sent(id);
+            }
+            for piece in write.parts.pieces() {
+                if piece.len() > COPY_MAX {
+                    if flush(&mut out, &mut buffer).await.is_err() || out.write_all(piece).await.is_err() {
+                        return;
+                    }
+                } else {
+                    buffer.extend_from_slice(piece);
+                }
+            }
+            buffer.extend_from_slice(b"\n");
+        }
+        if flush(&mut out, &mut buffer).await.is_err() || out.flush().await.is_err() {
+            return;
+        }
+    }
+    let _ = out.shutdown().await;
+}
+
+async fn flush(out: &mut (impl AsyncWrite + Unpin), buffer: &mut BytesMut) -> std::io::Result<()> {
+    if buffer.is_empty() {
+        return Ok(());
+    }
+    let result = out.write_all(buffer).await;
+    buffer.clear();
+    if buffer.capacity() > 4 * COPY_MAX {
+        *buffer = BytesMut::with_capacity(READ_ROOM_MIN);
+    }
+    result
+}
+
+/// Reads until the end of the stream; returns why it ended.
+pub(super) async fn read_loop(
+    mut input: impl AsyncRead + Unpin,
+    inbound: Arc<Inbound>,
+    writer: PipeWriter,
+    frame_max: usize,
+) -> LinkFault {
+    let mut framer = Framer::new(frame_max);
+    let mut buffer = BytesMut::with_capacity(READ_ROOM_MIN);
+    let mut long_head = Bytes::new();
+    loop {
+        while let Some(event) = framer.next(&mut buffer) {
+            take(event, &inbound, &writer, &mut long_head);
+        }
+        if framer.discarding() > OVERRUN_FACTOR * frame_max as u64 {
+            return LinkFault::TooLong(format!(
+                "a line ran past {frame_max} bytes and did not end (limits.frame_max)"
+            ));
+        }
+        // A frame that is still growing gets room in proportion, so a big one costs few reads.
+        buffer.reserve(READ_ROOM_MIN.max(buffer.len().min(1024 * 1024)));
+        match input.read_buf(&mut buffer).await {
+            Ok(0) => break,
+            Ok(_) => {}
+            Err(error) => return LinkFault::Network(format!("reading failed: {error}")),
+        }
+    }
+    if let Some(event) = framer.finish(&mut buffer) {
+        take(event, &inbound, &writer, &mut long_head);
+    }
+    LinkFault::Closed
+}
+
+fn take(event: FrameEvent, inbound: &Inbound, writer: &PipeWriter, long_head: &mut Bytes) {
+    match event {
+        FrameEvent::Line(frame) => {
+            if frame.first().is_some_and(|b| matches!(b, b'{' | b'[')) {
+                for back in inbound.accept(frame) {
+                    writer.notify(back);
+                }
+            } else {
+                inbound.noise(&frame);
+            }
+        }
+        FrameEvent::TooLong { head } => {
+            if inbound.too_long(&head, b"") {
+                *long_head = Bytes::new();
+            } else {
+                *long_head = head;
+            }
+        }
+        FrameEvent::TooLongEnd { tail, .. } => {
+            let head = std::mem::take(long_head);
+            if !head.is_empty() && !inbound.too_long(&head, &tail) {
+                inbound.too_long_unattributed(&head);
+            }
+        }
+    }
+}
