@@ -1,0 +1,91 @@
+//! Messages of a server actor. Commands are imperative, facts are past tense; what
+//! belongs to a connection carries its generation.
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::call::{BreakerClass, CallError, CallEvent, CallReply, CallRequest, ItemKind};
+use crate::catalog::items::{ItemList, ListKind};
+use crate::id::{CallId, Generation};
+use crate::time::Monotonic;
+use crate::transport::link::LinkEvent;
+use crate::transport::{ConnectError, Connection, LinkFault};
+
+/// The answer port of one call: used exactly once, dropped means "nobody answered".
+pub(crate) type ReplyPort = oneshot::Sender<Result<CallReply, CallError>>;
+
+/// One admitted call on its way to the server.
+#[derive(Debug)]
+pub(crate) struct Submission {
+    /// What the caller wrote.
+    pub request: CallRequest,
+    /// The kind of item it addresses.
+    pub kind: ItemKind,
+    /// Raw name or URI.
+    pub name: String,
+    /// Where progress goes.
+    pub events: Option<mpsc::Sender<CallEvent>>,
+    /// Where the answer goes.
+    pub reply: ReplyPort,
+    /// Released when the call is settled, whatever happens.
+    pub permit: tokio::sync::OwnedSemaphorePermit,
+    /// When it was admitted: the total clock runs from here.
+    pub admitted: Monotonic,
+}
+
+/// How a call ended, for the books of the server actor.
+#[derive(Clone, Debug)]
+pub(crate) struct Settled {
+    /// The call.
+    pub call: CallId,
+    /// Whether it held a place in flight.
+    pub ran: bool,
+    /// How it counts for the breaker.
+    pub class: BreakerClass,
+    /// Whether an answer came, whatever it said.
+    pub answered: bool,
+}
+
+/// What a server actor is told.
+#[derive(Debug)]
+pub(crate) enum ServerMsg {
+    /// Run this call.
+    Call(Box<Submission>),
+    /// A call ended.
+    Settled(Settled),
+    /// Start if dormant.
+    Start,
+    /// Connect afresh, whatever the state.
+    Restart,
+    /// End; answered when nothing is left.
+    Stop(oneshot::Sender<()>),
+    /// Publish the view and the catalogue again: the registry lost them.
+    Republish,
+    /// A connection stands.
+    Connected(Generation, Box<Connection>),
+    /// An attempt failed.
+    ConnectFailed(Generation, ConnectError),
+    /// A connection ended.
+    Ended(Generation, LinkFault),
+    /// A list was read, or could not be.
+    Listed(Generation, ListKind, Result<ItemList, String>),
+    /// A notification arrived.
+    Notified(Generation, LinkEvent),
+    /// A timer ran out.
+    Woke(Generation, Wake),
+    /// An ordered end of a connection is done.
+    Disconnected(Generation),
+}
+
+/// What a timer was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wake {
+    /// The start limit (`connect`).
+    StartLimit,
+    /// The next attempt.
+    Backoff,
+    /// The debounce of `list_changed`.
+    Refresh(ListKind),
+    /// The drain limit.
+    Drain,
+}
+

@@ -1,0 +1,186 @@
+//! From what a link reports to the error that a caller sees: one place for wording,
+//! delivery and breaker class (`reliability.md` 2.2). Pure but for its inputs' types.
+
+use std::time::Duration;
+
+use super::call::Shared;
+use crate::call::{BreakerClass, CallError, Delivery, ErrorCode, Origin, Phase};
+use crate::id::ServerId;
+use crate::policy::budget::Limit;
+use crate::transport::LinkFault;
+use crate::transport::link::{ExchangeError, ExchangeFault, LinkCounters};
+use crate::wire::splice::SpliceError;
+
+/// The caller's parameters can't be sent.
+pub(super) fn bad_params(server: &ServerId, item: &str, error: &SpliceError) -> CallError {
+    let text = match error {
+        SpliceError::NotAnObject => "params must be a JSON object".to_owned(),
+        SpliceError::MetaNotAnObject => "params._meta must be a JSON object".to_owned(),
+        SpliceError::Json(at) => format!("params are not valid JSON: {at:?}"),
+    };
+    CallError::refused(ErrorCode::InvalidArguments, Phase::Validate, Origin::Caller, text)
+        .on(server)
+        .about(item)
+}
+
+/// The server actor ended before the call did: a bug, or the end of the host.
+pub(super) fn actor_gone(server: &ServerId) -> CallError {
+    CallError::refused(
+        ErrorCode::Draining,
+        Phase::Admission,
+        Origin::Host,
+        format!("{server} was stopped before the call could run"),
+    )
+    .on(server)
+}
+
+/// The wait for a turn ended without one.
+pub(super) fn wait_ended(server: &ServerId, item: &str, waited: Duration, ready: bool) -> CallError {
+    let secs = waited.as_secs_f64();
+    let error = if ready {
+        CallError::refused(
+            ErrorCode::Busy,
+            Phase::Admission,
+            Origin::Host,
+            format!("{server} has all its places taken; waited {secs:.1} s for one (limits.in_flight)"),
+        )
+        .after(Duration::from_secs(1))
+    } else {
+        CallError::refused(
+            ErrorCode::NotReady,
+            Phase::Admission,
+            Origin::Transport,
+            format!("{server} did not become ready while the call waited ({secs:.1} s); nothing was sent"),
+        )
+        .fix(format!("callboard mcp status {server}"))
+    };
+    error.on(server).about(item)
+}
+
+/// A limit fired while the answer was awaited.
+pub(super) fn timed_out(shared: &Shared, item: &str, limit: Limit, counters: &LinkCounters) -> CallError {
+    let server = &shared.server;
+    let (code, mut text, fix) = match limit {
+        Limit::Idle(idle) => (
+            ErrorCode::TimeoutIdle,
+            format!("{server} gave no sign of life for {} (idle limit); outcome unknown", secs(idle)),
+            "raise `timeout` of this server if the tool needs longer without reporting progress",
+        ),
+        Limit::Total(total) => (
+            ErrorCode::TimeoutTotal,
+            format!("{server} took longer than {} (absolute limit); outcome unknown", secs(total)),
+            "raise `max_timeout` of this server if the tool needs longer",
+        ),
+    };
+    if let Some(id) = &counters.last_unmatched {
+        let id = shared.redactor.text(id);
+        text.push_str(&format!("; the server answered with a wrong id: {id}"));
+    }
+    CallError::refused(code, Phase::Await, Origin::Server, text)
+        .delivered(Delivery::Unknown)
+        .counting(BreakerClass::Trip)
+        .on(server)
+        .about(item)
+        .fix(fix)
+}
+
+fn secs(d: Duration) -> String {
+    humantime::format_duration(d).to_string()
+}
+
+/// The exchange failed.
+pub(super) fn failed(shared: &Shared, item: &str, error: ExchangeError, stderr: &str) -> CallError {
+    let server = &shared.server;
+    let known = match error.delivery {
+        Delivery::NotSent => "nothing was sent",
+        Delivery::Unknown => "outcome unknown",
+        Delivery::Executed => "it was executed",
+    };
+    let built = match error.fault {
+        ExchangeFault::Malformed(cause) => {
+            answer_error(ErrorCode::MalformedAnswer, format!("{server} broke the protocol: {cause}"))
+        }
+        ExchangeFault::TooLong(max) => answer_error(
+            ErrorCode::FrameTooLarge,
+            format!("the answer of {server} is larger than {max} bytes (limits.frame_max)"),
+        ),
+        ExchangeFault::Http { status, body } => answer_error(
+            ErrorCode::HttpStatus,
+            format!("{server} answered HTTP {status}{}", first_line(&shared.redactor.text(&body))),
+        )
+        .counting(if status >= 500 || status == 408 { BreakerClass::Trip } else { BreakerClass::Neutral }),
+        ExchangeFault::NeedsAuth(text) => CallError::refused(
+            ErrorCode::NeedsAuth,
+            Phase::Await,
+            Origin::Server,
+            format!("{server} wants credentials: {}", shared.redactor.text(&text)),
+        ),
+        ExchangeFault::Throttled(after) => CallError::refused(
+            ErrorCode::RateLimited,
+            Phase::Await,
+            Origin::Server,
+            format!("{server} asks to wait {} before the next call", secs(after)),
+        )
+        .after(after),
+        ExchangeFault::Lost(fault) => lost(shared, &fault, stderr),
+    };
+    let mut error_out = built.delivered(error.delivery).on(server).about(item);
+    if error_out.delivery != Delivery::NotSent || error_out.code == ErrorCode::ConnectionLost {
+        error_out.message.push_str("; ");
+        error_out.message.push_str(known);
+    }
+    error_out
+}
+
+fn answer_error(code: ErrorCode, text: String) -> CallError {
+    CallError::refused(code, Phase::Await, Origin::Server, text).counting(BreakerClass::Trip)
+}
+
+fn lost(shared: &Shared, fault: &LinkFault, stderr: &str) -> CallError {
+    let server = &shared.server;
+    let mut text = format!("{server}: {}", shared.redactor.text(&describe(fault)));
+    let from_fault = match fault {
+        LinkFault::Exited { stderr, .. } => stderr.as_str(),
+        _ => "",
+    };
+    let tail = if from_fault.is_empty() { stderr } else { from_fault };
+    if let Some(last) = tail.lines().rev().find(|line| !line.trim().is_empty()) {
+        text.push_str(&format!("; last stderr line: {}", shared.redactor.text(last)));
+    }
+    CallError::refused(ErrorCode::ConnectionLost, Phase::Await, Origin::Transport, text)
+        .counting(BreakerClass::Trip)
+        .fix(format!("callboard mcp status {server}"))
+}
+
+/// A fault in words, without the server's name and without stderr.
+pub(crate) fn describe(fault: &LinkFault) -> String {
+    match fault {
+        LinkFault::Config(text) | LinkFault::NeedsAuth(text) | LinkFault::Protocol(text) => text.clone(),
+        LinkFault::Network(text) | LinkFault::TimedOut(text) | LinkFault::TooLong(text) => text.clone(),
+        LinkFault::Exited { code: Some(code), .. } => format!("the server exited with code {code}"),
+        LinkFault::Exited { signal: Some(signal), .. } => {
+            format!("the server was ended by signal {signal}{}", signal_name(*signal))
+        }
+        LinkFault::Exited { .. } => "the server exited".to_owned(),
+        LinkFault::Closed => "the server closed the connection".to_owned(),
+        LinkFault::Throttled { after } => format!("the server asks to wait {}", secs(*after)),
+    }
+}
+
+fn signal_name(signal: i32) -> &'static str {
+    match signal {
+        1 => " (SIGHUP)",
+        2 => " (SIGINT)",
+        6 => " (SIGABRT)",
+        9 => " (SIGKILL)",
+        11 => " (SIGSEGV)",
+        13 => " (SIGPIPE)",
+        15 => " (SIGTERM)",
+        _ => "",
+    }
+}
+
+fn first_line(text: &str) -> String {
+    let line = text.trim().lines().next().unwrap_or_default();
+    if line.is_empty() { String::new() } else { format!(": {}", line.chars().take(200).collect::<String>()) }
+}
