@@ -26,6 +26,40 @@ pub struct Item {
     pub hints: Hints,
     /// Slips that were noticed and left alone or repaired, for status.
     pub notes: Vec<String>,
+    /// Repairs that the definition needs before a strict client may see it, sorted by
+    /// span, not overlapping. Empty for a sound definition. `raw` stays as sent.
+    pub edits: Vec<Edit>,
+}
+
+/// One repair: `span` of `raw` is replaced by `with`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edit {
+    /// What is taken out; empty for an insertion.
+    pub span: Range<usize>,
+    /// What is put there; empty for a removal.
+    pub with: &'static str,
+}
+
+/// How large a list and its entries may be (`reliability.md` 2.5).
+pub mod limits {
+    /// Pages of one list.
+    pub const PAGES_MAX: usize = 64;
+    /// Items of one list.
+    pub const ITEMS_MAX: usize = 4096;
+    /// Definitions kept out that are remembered by name; more are only counted.
+    pub const QUARANTINED_MAX: usize = 256;
+    /// A longer name (characters) is noted: some clients refuse it.
+    pub const NAME_CHARS_NOTED: usize = 128;
+    /// A longer name or prompt name (bytes) quarantines its definition.
+    pub const NAME_LEN_MAX: usize = 1024;
+    /// A longer URI or URI template (bytes) quarantines its definition.
+    pub const URI_LEN_MAX: usize = 8192;
+    /// A longer description (bytes) is noted, and cut where we show it; the definition itself stays whole.
+    pub const DESCRIPTION_LEN_MAX: usize = 16 * 1024;
+    /// A longer input schema (bytes) quarantines its tool.
+    pub const SCHEMA_LEN_MAX: usize = 256 * 1024;
+    /// A longer cursor (bytes) ends the walk.
+    pub const CURSOR_LEN_MAX: usize = 16 * 1024;
 }
 
 /// `annotations` of a tool, each only when it is a boolean.

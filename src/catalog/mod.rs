@@ -2,5 +2,9 @@
 //! Definitions are kept as the bytes that the server sent; only names are made
 //! by us. Pure; the registry actor publishes what `merge` returns.
 
+pub mod definition;
 pub mod items;
+mod json;
 pub mod merge;
+pub mod pages;
+pub mod parse;
