@@ -90,6 +90,8 @@ pub struct ServerView {
     pub next_attempt: Option<SystemTime>,
     /// The start limit has passed, and the process still lives.
     pub late: bool,
+    /// Its lists have been read since it became ready.
+    pub listed: bool,
     /// Counts its connections.
     pub generation: Generation,
     /// Restarts after unexpected ends.

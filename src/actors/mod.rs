@@ -1,3 +1,9 @@
-//! Floor 3. The actors: thin shells around the decisions of floor 1.
+//! Floor 3. The actors: thin shells around the decisions of floor 1. Each owns its
+//! state alone; others see snapshots and send messages through `…Ref` types.
 
+pub mod directory;
 pub mod frontend;
+pub mod registry;
+pub mod server;
+pub mod supervisor;
+pub(crate) mod task;

@@ -244,7 +244,7 @@ async fn initialize(
         "capabilities": capabilities(settings),
         "clientInfo": client_info(),
     });
-    ask(link, "initialize", params, &MetaRewrite::Legacy).await
+    ask(link, link.next_id(), "initialize", params, &MetaRewrite::Legacy).await
 }
 
 fn modern_meta(settings: &LinkSettings) -> MetaRewrite {
@@ -256,18 +256,18 @@ fn modern_meta(settings: &LinkSettings) -> MetaRewrite {
 }
 
 async fn discover(link: &Link, settings: &LinkSettings) -> Result<Reply, ExchangeError> {
-    ask(link, "server/discover", serde_json::json!({}), &modern_meta(settings)).await
+    ask(link, link.next_id(), "server/discover", serde_json::json!({}), &modern_meta(settings)).await
 }
 
 /// One control request and its answer. Giving up on it never sends a cancellation:
 /// the protocol forbids that for `initialize`.
-async fn ask(
+pub(super) async fn ask(
     link: &Link,
+    id: u64,
     method: &str,
     params: serde_json::Value,
     meta: &MetaRewrite,
 ) -> Result<Reply, ExchangeError> {
-    let id = link.next_id();
     let params = Bytes::from(params.to_string());
     let splice = RequestSplice {
         id,

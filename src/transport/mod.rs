@@ -14,10 +14,10 @@ pub mod stdio;
 pub mod task;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use self::handshake::{CarrierKind, Established, HandshakeError};
 use self::inbound::{Inbound, InboundEnds};
@@ -149,6 +149,42 @@ pub enum LinkFault {
     },
 }
 
+impl std::fmt::Display for LinkFault {
+    /// The fault in words, without the server's name and without its stderr.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Config(text)
+            | Self::NeedsAuth(text)
+            | Self::Protocol(text)
+            | Self::Network(text)
+            | Self::TimedOut(text)
+            | Self::TooLong(text) => f.write_str(text),
+            Self::Exited { code: Some(code), .. } => write!(f, "the server exited with code {code}"),
+            Self::Exited { signal: Some(signal), .. } => {
+                write!(f, "the server was ended by signal {signal}{}", signal_name(*signal))
+            }
+            Self::Exited { .. } => f.write_str("the server exited"),
+            Self::Closed => f.write_str("the server closed the connection"),
+            Self::Throttled { after } => {
+                write!(f, "the server asks to wait {}", humantime::format_duration(*after))
+            }
+        }
+    }
+}
+
+fn signal_name(signal: i32) -> &'static str {
+    match signal {
+        1 => " (SIGHUP)",
+        2 => " (SIGINT)",
+        6 => " (SIGABRT)",
+        9 => " (SIGKILL)",
+        11 => " (SIGSEGV)",
+        13 => " (SIGPIPE)",
+        15 => " (SIGTERM)",
+        _ => "",
+    }
+}
+
 /// A connection with its handshake done.
 #[derive(Debug)]
 pub struct Connection {
@@ -169,30 +205,62 @@ pub struct ConnectError {
     pub stderr: String,
 }
 
+/// One attempt to connect, seen from outside: its link stays reachable, so that whoever
+/// gives the attempt up can still end the process in order. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Attempt(Arc<Mutex<Option<Link>>>);
+
+impl Attempt {
+    fn put(&self, link: Link) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(link);
+    }
+
+    /// The link of the attempt, to close it. Afterwards the attempt holds none.
+    pub fn take(&self) -> Option<Link> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Process id of the child, while there is one.
+    pub fn pid(&self) -> Option<u32> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(Link::pid)
+    }
+
+    /// Last lines of the child's stderr.
+    pub fn stderr_tail(&self) -> String {
+        let link = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        link.map(|link| link.stderr_tail()).unwrap_or_default()
+    }
+}
+
 /// Opens a fresh connection and does the handshake, at most twice: once more when the
-/// first attempt showed that the other era is spoken. `spawned` learns the process id of
-/// each child. Dropping the future ends everything that it started.
+/// first attempt showed that the other era is spoken. Failed or dropped, its last link is
+/// left in `attempt` for the caller to close.
 pub async fn connect(
     connector: &Connector,
     settings: &LinkSettings,
-    spawned: &watch::Sender<Option<u32>>,
+    attempt: &Attempt,
 ) -> Result<Connection, ConnectError> {
     let mut era = None;
     loop {
-        let (link, events, kind) =
-            open(connector, settings).map_err(|fault| ConnectError { fault, stderr: String::new() })?;
-        let _ = spawned.send(link.pid());
-        match handshake::run(&link, kind, settings, era).await {
-            Ok(established) => return Ok(Connection { link, events, established }),
-            Err(HandshakeError::Reconnect(other)) if era.is_none() => era = Some(other),
+        let (link, events, kind) = open(connector, settings)
+            .map_err(|fault| ConnectError { fault, stderr: String::new() })?;
+        attempt.put(link.clone());
+        let fault = match handshake::run(&link, kind, settings, era).await {
+            Ok(established) => {
+                attempt.take();
+                return Ok(Connection { link, events, established });
+            }
+            Err(HandshakeError::Reconnect(other)) if era.is_none() => {
+                link.close().await;
+                era = Some(other);
+                continue;
+            }
             Err(HandshakeError::Reconnect(_)) => {
-                let fault = LinkFault::Protocol("the server speaks neither era of the protocol".to_owned());
-                return Err(ConnectError { fault, stderr: link.stderr_tail() });
+                LinkFault::Protocol("the server speaks neither era of the protocol".to_owned())
             }
-            Err(HandshakeError::Fault(fault)) => {
-                return Err(ConnectError { fault, stderr: link.stderr_tail() });
-            }
-        }
+            Err(HandshakeError::Fault(fault)) => fault,
+        };
+        return Err(ConnectError { fault, stderr: link.stderr_tail() });
     }
 }
 

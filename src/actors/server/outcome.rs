@@ -152,34 +152,6 @@ fn lost(shared: &Shared, fault: &LinkFault, stderr: &str) -> CallError {
         .fix(format!("callboard mcp status {server}"))
 }
 
-/// A fault in words, without the server's name and without stderr.
-pub(crate) fn describe(fault: &LinkFault) -> String {
-    match fault {
-        LinkFault::Config(text) | LinkFault::NeedsAuth(text) | LinkFault::Protocol(text) => text.clone(),
-        LinkFault::Network(text) | LinkFault::TimedOut(text) | LinkFault::TooLong(text) => text.clone(),
-        LinkFault::Exited { code: Some(code), .. } => format!("the server exited with code {code}"),
-        LinkFault::Exited { signal: Some(signal), .. } => {
-            format!("the server was ended by signal {signal}{}", signal_name(*signal))
-        }
-        LinkFault::Exited { .. } => "the server exited".to_owned(),
-        LinkFault::Closed => "the server closed the connection".to_owned(),
-        LinkFault::Throttled { after } => format!("the server asks to wait {}", secs(*after)),
-    }
-}
-
-fn signal_name(signal: i32) -> &'static str {
-    match signal {
-        1 => " (SIGHUP)",
-        2 => " (SIGINT)",
-        6 => " (SIGABRT)",
-        9 => " (SIGKILL)",
-        11 => " (SIGSEGV)",
-        13 => " (SIGPIPE)",
-        15 => " (SIGTERM)",
-        _ => "",
-    }
-}
-
 fn first_line(text: &str) -> String {
     let line = text.trim().lines().next().unwrap_or_default();
     if line.is_empty() { String::new() } else { format!(": {}", line.chars().take(200).collect::<String>()) }

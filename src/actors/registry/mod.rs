@@ -1,0 +1,7 @@
+//! Floor 3. The registry: the only writer of the merged catalogue. It merges what the
+//! servers publish, and publishes a snapshot when the content changed.
+
+mod actor;
+
+pub(crate) use actor::{RegistryActor, RegistryArgs};
+pub use actor::RegistryRef;

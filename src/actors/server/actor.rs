@@ -1,0 +1,139 @@
+//! The shell of one server: takes messages, asks the machines of `policy`, performs
+//! what they say, publishes the view. No handler waits.
+
+use std::sync::Arc;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::sync::watch;
+
+use super::msg::{ServerMsg, Wake};
+use super::state::ServerState;
+use crate::actors::registry::RegistryRef;
+use crate::config::spec::{ServerSpec, StartMode};
+use crate::policy::lifecycle::Event;
+use crate::shaping::redact::Redactor;
+use crate::time::Monotonic;
+use crate::transport::{Connector, LinkFault, Root};
+use crate::view::ServerView;
+use crate::wire::era::Revision;
+
+/// What a server actor is made of.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerArgs {
+    /// Its configuration.
+    pub spec: Arc<ServerSpec>,
+    /// How to connect, or why that can't be.
+    pub connector: Result<Connector, LinkFault>,
+    /// Roots to declare.
+    pub roots: Vec<Root>,
+    /// The revision that worked last time.
+    pub remembered: Option<Revision>,
+    /// Where the view goes. Kept by the supervisor, so it survives this actor.
+    pub view: watch::Sender<ServerView>,
+    /// Who merges the catalogues.
+    pub registry: RegistryRef,
+    /// Keeps secrets out of views and errors.
+    pub redactor: Arc<Redactor>,
+    /// Whether it may start by itself.
+    pub autostart: bool,
+}
+
+/// One server.
+pub(crate) struct ServerActor;
+
+impl Actor for ServerActor {
+    type Msg = ServerMsg;
+    type State = ServerState;
+    type Arguments = ServerArgs;
+
+    async fn pre_start(
+        &self,
+        me: ActorRef<ServerMsg>,
+        args: ServerArgs,
+    ) -> Result<ServerState, ActorProcessingErr> {
+        Ok(ServerState::new(me, args))
+    }
+
+    async fn post_start(
+        &self,
+        _me: ActorRef<ServerMsg>,
+        state: &mut ServerState,
+    ) -> Result<(), ActorProcessingErr> {
+        if state.args.autostart && state.args.spec.start == StartMode::Eager {
+            state.feed(Event::Wanted);
+        }
+        state.publish();
+        Ok(())
+    }
+
+    async fn handle(
+        &self,
+        _me: ActorRef<ServerMsg>,
+        message: ServerMsg,
+        state: &mut ServerState,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            ServerMsg::Call(submission) => state.take_call(submission),
+            ServerMsg::Settled(settled) => state.settle(&settled),
+            ServerMsg::Start => state.feed(Event::Wanted),
+            ServerMsg::Restart => state.restart_asked(),
+            ServerMsg::Stop(done) => state.stop_asked(done),
+            ServerMsg::Republish => state.publish_catalog(),
+            ServerMsg::Connected(generation, connection) if state.is_current(generation) => {
+                state.connected(*connection);
+            }
+            ServerMsg::ConnectFailed(generation, error) if state.is_current(generation) => {
+                state.connect_failed(error);
+            }
+            ServerMsg::Ended(generation, fault) if state.is_current(generation) => state.lost(fault),
+            ServerMsg::Listed(generation, kind, list) if state.is_current(generation) => {
+                state.listed(kind, list);
+            }
+            ServerMsg::Notified(generation, event) if state.is_current(generation) => state.notified(&event),
+            ServerMsg::Woke(generation, wake) if state.is_current(generation) => state.woke(wake),
+            ServerMsg::Disconnected(generation) => state.disconnected(generation),
+            // A stale event of an old generation changes nothing; dropping a stale connection ends it.
+            ServerMsg::Connected(..)
+            | ServerMsg::ConnectFailed(..)
+            | ServerMsg::Ended(..)
+            | ServerMsg::Listed(..)
+            | ServerMsg::Notified(..)
+            | ServerMsg::Woke(..) => return Ok(()),
+        }
+        state.publish();
+        Ok(())
+    }
+
+    async fn post_stop(
+        &self,
+        _me: ActorRef<ServerMsg>,
+        state: &mut ServerState,
+    ) -> Result<(), ActorProcessingErr> {
+        state.release();
+        Ok(())
+    }
+}
+
+impl ServerState {
+    fn woke(&mut self, wake: Wake) {
+        match wake {
+            Wake::StartLimit => self.feed(Event::StartLimitPassed),
+            Wake::Backoff => self.feed(Event::BackoffPassed),
+            Wake::Refresh(kind) => self.refresh(kind),
+            Wake::Drain => self.feed(Event::Drained),
+        }
+    }
+
+    /// Hands one event to the machine, then performs its actions in order.
+    pub(super) fn feed(&mut self, event: Event) {
+        let now = Monotonic::now();
+        let before = self.life;
+        let actions = self.life.on(event, now);
+        if before.state() != self.life.state() {
+            self.moved(before.state(), now);
+        }
+        for action in actions {
+            self.perform(action);
+        }
+    }
+}

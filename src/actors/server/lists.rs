@@ -1,0 +1,135 @@
+//! The catalogue of one server: which lists to read, when to read them again, and
+//! what goes to the registry. A failed refresh keeps what was known.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::msg::{ServerMsg, Wake};
+use super::state::ServerState;
+use crate::actors::task;
+use crate::catalog::items::{ItemList, ListKind};
+use crate::time::Monotonic;
+use crate::transport::link::LinkEvent;
+use crate::transport::list;
+use crate::view::ItemCounts;
+
+/// Notifications within this time after one cost a single refresh.
+pub(super) const REFRESH_DEBOUNCE: Duration = Duration::from_millis(250);
+/// Least time between two refreshes of one list.
+pub(super) const REFRESH_GAP_MIN: Duration = Duration::from_secs(1);
+
+impl ServerState {
+    /// Reads every list that the server announces; tools in any case, because some forget to.
+    pub(super) fn begin_lists(&mut self) {
+        let Some(live) = &self.live else { return };
+        let offers = live.established.offers;
+        let wanted = ListKind::ALL.into_iter().filter(|kind| match kind {
+            ListKind::Tools => true,
+            ListKind::Resources | ListKind::Templates => offers.resources,
+            ListKind::Prompts => offers.prompts,
+        });
+        for kind in wanted.collect::<Vec<_>>() {
+            self.read_list(kind);
+        }
+        let mut catalog = (*self.catalog).clone();
+        catalog.generation = self.generation;
+        catalog.instructions = self.live.as_ref().and_then(|live| live.established.instructions.clone());
+        self.catalog = Arc::new(catalog);
+    }
+
+    fn read_list(&mut self, kind: ListKind) {
+        let Some(live) = &self.live else { return };
+        let (link, established) = (live.link.clone(), live.established.clone());
+        let (generation, limit) = (self.generation, self.args.spec.timeouts.list);
+        let work = async move {
+            let list = list::fetch(&link, &established, kind, limit).await.map(|listed| listed.list);
+            ServerMsg::Listed(generation, kind, list)
+        };
+        let lost = move |lost| {
+            ServerMsg::Listed(generation, kind, Err(format!("{} was lost: {lost:?}", kind.method())))
+        };
+        self.lists.insert(kind, task::spawn(&self.me, work, lost));
+        self.dirty = true;
+    }
+
+    pub(super) fn listed(&mut self, kind: ListKind, list: Result<ItemList, String>) {
+        self.lists.remove(&kind);
+        self.list_warnings.remove(&kind);
+        match list {
+            Ok(list) => {
+                if self.catalog.list(kind) != &list {
+                    let mut catalog = (*self.catalog).clone();
+                    *catalog.list_mut(kind) = list;
+                    self.catalog = Arc::new(catalog);
+                }
+            }
+            Err(cause) => {
+                let announced = self.live.as_ref().is_some_and(|live| live.established.offers.tools);
+                if kind != ListKind::Tools || announced {
+                    self.list_warnings.insert(kind, cause);
+                }
+            }
+        }
+        self.publish_catalog();
+        if self.list_again.remove(&kind) {
+            self.refresh_later(kind);
+        }
+        self.dirty = true;
+    }
+
+    /// Hands the catalogue to the registry and its figures to the view.
+    pub(super) fn publish_catalog(&mut self) {
+        let filter = &self.args.spec.filter;
+        let listed = |item: &Arc<crate::catalog::items::Item>| filter.keeps(&item.name);
+        let tools = self.catalog.tools.items.iter().filter(|item| listed(item)).count();
+        self.view.counts = ItemCounts {
+            tools,
+            quarantined: self.catalog.tools.quarantined.len(),
+            filtered: self.catalog.tools.items.len() - tools,
+            resources: self.catalog.resources.items.len(),
+            templates: self.catalog.templates.items.len(),
+            prompts: self.catalog.prompts.items.len(),
+        };
+        let kept = self.catalog.tools.items.iter().filter(|item| listed(item));
+        self.view.definition_bytes = kept.map(|item| item.raw.len() as u64).sum();
+        self.args.registry.publish(self.catalog.clone(), self.args.spec.filter.clone());
+        self.dirty = true;
+    }
+
+    pub(super) fn notified(&mut self, event: &LinkEvent) {
+        match event {
+            LinkEvent::Notification { method, .. } => {
+                let kinds: &[ListKind] = match method.as_str() {
+                    "notifications/tools/list_changed" => &[ListKind::Tools],
+                    "notifications/prompts/list_changed" => &[ListKind::Prompts],
+                    "notifications/resources/list_changed" => &[ListKind::Resources, ListKind::Templates],
+                    _ => &[],
+                };
+                for kind in kinds {
+                    self.refresh_later(*kind);
+                }
+            }
+        }
+    }
+
+    fn refresh_later(&mut self, kind: ListKind) {
+        if self.lists.contains_key(&kind) {
+            self.list_again.insert(kind);
+            return;
+        }
+        let name = kind.method();
+        if self.has_timer(name) {
+            return;
+        }
+        let now = Monotonic::now();
+        let soonest = self.list_read.get(&kind).map_or(now, |at| *at + REFRESH_GAP_MIN);
+        self.wake_at(name, soonest.max(now + REFRESH_DEBOUNCE), Wake::Refresh(kind));
+    }
+
+    /// The debounce is over.
+    pub(super) fn refresh(&mut self, kind: ListKind) {
+        self.drop_timer(kind.method());
+        self.list_read.insert(kind, Monotonic::now());
+        self.read_list(kind);
+    }
+}

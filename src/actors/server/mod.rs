@@ -1,0 +1,15 @@
+//! Floor 3. One configured server: its link, its life, its calls. The actor is the
+//! only writer of all of it; everyone else reads the view it publishes.
+
+mod actor;
+mod call;
+mod calls;
+mod limit;
+mod lists;
+pub(crate) mod msg;
+mod outcome;
+mod reference;
+mod state;
+
+pub(crate) use actor::{ServerActor, ServerArgs};
+pub use reference::ServerRef;

@@ -1,0 +1,56 @@
+//! The seam to one server actor: what others may ask of it.
+
+use ractor::ActorRef;
+use tokio::sync::oneshot;
+
+use super::msg::{ServerMsg, Submission};
+use crate::id::ServerId;
+
+/// A handle to one server actor. Cheap to clone; a message to a dead actor is answered
+/// by the drop of its port.
+#[derive(Clone, Debug)]
+pub struct ServerRef {
+    id: ServerId,
+    actor: ActorRef<ServerMsg>,
+}
+
+impl ServerRef {
+    pub(crate) fn new(id: ServerId, actor: ActorRef<ServerMsg>) -> Self {
+        Self { id, actor }
+    }
+
+    /// The server.
+    pub fn id(&self) -> &ServerId {
+        &self.id
+    }
+
+    /// Hands over one admitted call.
+    pub(crate) fn submit(&self, submission: Box<Submission>) {
+        // A dead actor drops the port, which answers the caller.
+        let _ = self.actor.cast(ServerMsg::Call(submission));
+    }
+
+    /// Starts it if it is dormant.
+    pub fn start(&self) {
+        let _ = self.actor.cast(ServerMsg::Start);
+    }
+
+    /// Connects afresh, whatever the state.
+    pub fn restart(&self) {
+        let _ = self.actor.cast(ServerMsg::Restart);
+    }
+
+    /// Publishes view and catalogue again.
+    pub(crate) fn republish(&self) {
+        let _ = self.actor.cast(ServerMsg::Republish);
+    }
+
+    /// Ends it: refuse, drain, stop. Resolves when nothing of it is left.
+    pub async fn stop(&self) {
+        let (done, gone) = oneshot::channel();
+        if self.actor.cast(ServerMsg::Stop(done)).is_ok() {
+            let _ = gone.await;
+        }
+        self.actor.stop(None);
+    }
+}

@@ -1,0 +1,470 @@
+//! The state of one server actor and what its actions do. Only the actor's handlers
+//! call in here; nothing waits.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::ActorRef;
+use tokio::sync::oneshot;
+
+use super::actor::ServerArgs;
+use super::call::{Go, Shared};
+use super::limit::RateLimit;
+use super::msg::{ServerMsg, Wake};
+use crate::actors::task::{self, TaskHandle};
+use crate::call::CallError;
+use crate::catalog::items::{ListKind, ServerCatalog};
+use crate::id::{CallId, Generation};
+use crate::policy::lifecycle::{Action, Event, FaultKind, Life, Next};
+use crate::time::{self, Monotonic};
+use crate::transport::handshake::Established;
+use crate::transport::link::Link;
+use crate::transport::{
+    Attempt, ConnectError, Connection, LinkFault, LinkSettings, ProtocolChoice, connect,
+};
+use crate::view::{LifeState, ParkReason, ServerView};
+use crate::wire::era::Revision;
+use crate::wire::splice::MetaRewrite;
+
+/// How long the calls of a stopping server may still run.
+pub(super) const DRAIN_MAX: Duration = Duration::from_secs(2);
+
+/// A connection in use.
+pub(super) struct Live {
+    pub link: Link,
+    pub established: Arc<Established>,
+    pub meta: Arc<MetaRewrite>,
+    /// Forwards its notifications and reports its end.
+    _watcher: TaskHandle,
+}
+
+/// A call that waits for a place or for the server.
+pub(super) struct Waiter {
+    pub call: CallId,
+    pub turn: oneshot::Sender<Result<Go, CallError>>,
+}
+
+/// Everything that one server actor owns.
+pub(crate) struct ServerState {
+    pub(super) me: ActorRef<ServerMsg>,
+    pub(super) args: ServerArgs,
+    pub(super) shared: Arc<Shared>,
+    pub(super) life: Life,
+    pub(super) generation: Generation,
+    pub(super) live: Option<Live>,
+    attempt: Option<(Attempt, TaskHandle)>,
+    timers: HashMap<&'static str, TaskHandle>,
+    /// Connections that are being ended in order.
+    closing: BTreeMap<Generation, TaskHandle>,
+    restarts: VecDeque<Monotonic>,
+    failures_in_row: u32,
+    remembered: Option<Revision>,
+    pub(super) rate: Option<RateLimit>,
+    pub(super) in_flight: usize,
+    pub(super) waiting: VecDeque<Waiter>,
+    pub(super) calls: HashMap<CallId, TaskHandle>,
+    pub(super) catalog: Arc<ServerCatalog>,
+    pub(super) lists: BTreeMap<ListKind, TaskHandle>,
+    pub(super) list_again: BTreeSet<ListKind>,
+    /// When each list was last asked for.
+    pub(super) list_read: BTreeMap<ListKind, Monotonic>,
+    pub(super) list_warnings: BTreeMap<ListKind, String>,
+    stop_ports: Vec<oneshot::Sender<()>>,
+    pub(super) view: ServerView,
+    pub(super) dirty: bool,
+}
+
+impl ServerState {
+    pub(super) fn new(me: ActorRef<ServerMsg>, args: ServerArgs) -> Self {
+        let view = args.view.borrow().clone();
+        let id = args.spec.id.clone();
+        // A restarted actor goes on counting, so that nothing of its predecessor is current.
+        let generation = view.generation.next();
+        Self {
+            shared: Arc::new(Shared { server: id.clone(), redactor: args.redactor.clone() }),
+            life: Life::Dormant,
+            generation,
+            live: None,
+            attempt: None,
+            timers: HashMap::new(),
+            closing: BTreeMap::new(),
+            restarts: VecDeque::new(),
+            failures_in_row: 0,
+            remembered: args.remembered,
+            rate: args.spec.rate.map(RateLimit::new),
+            in_flight: 0,
+            waiting: VecDeque::new(),
+            calls: HashMap::new(),
+            catalog: Arc::new(ServerCatalog::empty(id, generation)),
+            lists: BTreeMap::new(),
+            list_again: BTreeSet::new(),
+            list_read: BTreeMap::new(),
+            list_warnings: BTreeMap::new(),
+            stop_ports: Vec::new(),
+            view,
+            dirty: true,
+            me,
+            args,
+        }
+    }
+
+    pub(super) fn is_current(&self, generation: Generation) -> bool {
+        self.generation == generation
+    }
+
+    /// Sets or replaces a named timer.
+    pub(super) fn wake_at(&mut self, name: &'static str, at: Monotonic, wake: Wake) {
+        let handle = task::wake(&self.me, at, ServerMsg::Woke(self.generation, wake));
+        self.timers.insert(name, handle);
+    }
+
+    pub(super) fn has_timer(&self, name: &'static str) -> bool {
+        self.timers.contains_key(name)
+    }
+
+    pub(super) fn drop_timer(&mut self, name: &'static str) {
+        self.timers.remove(name);
+    }
+
+    pub(super) fn perform(&mut self, action: Action) {
+        match action {
+            Action::Connect => self.begin_attempt(),
+            Action::WakeAt(at) => self.wake_at("backoff", at, Wake::Backoff),
+            Action::AdmitWaiting => self.pump(),
+            Action::RefuseWaiting => self.refuse_waiting(),
+            Action::Disconnect => self.disconnect(),
+        }
+    }
+
+    fn begin_attempt(&mut self) {
+        self.generation = self.generation.next();
+        self.view.generation = self.generation;
+        self.timers.clear();
+        let now = Monotonic::now();
+        let connector = match &self.args.connector {
+            Ok(connector) => connector.clone(),
+            Err(fault) => {
+                let error = ConnectError { fault: fault.clone(), stderr: String::new() };
+                self.connect_failed(error);
+                return;
+            }
+        };
+        let timeouts = self.args.spec.timeouts;
+        self.wake_at("start", now + timeouts.connect, Wake::StartLimit);
+        let (attempt, settings, generation) = (Attempt::default(), self.link_settings(), self.generation);
+        let watched = attempt.clone();
+        let work = async move {
+            let limit = timeouts.max_start;
+            match tokio::time::timeout(limit, connect(&connector, &settings, &watched)).await {
+                Ok(Ok(connection)) => ServerMsg::Connected(generation, Box::new(connection)),
+                Ok(Err(error)) => ServerMsg::ConnectFailed(generation, error),
+                Err(_) => {
+                    let limit = humantime::format_duration(limit);
+                    let fault = LinkFault::TimedOut(format!("the handshake got no answer within {limit} (max_start)"));
+                    ServerMsg::ConnectFailed(generation, ConnectError { fault, stderr: watched.stderr_tail() })
+                }
+            }
+        };
+        let handle = task::spawn(&self.me, work, move |lost| {
+            let fault = LinkFault::Network(format!("the connect task was lost: {lost:?}"));
+            ServerMsg::ConnectFailed(generation, ConnectError { fault, stderr: String::new() })
+        });
+        self.attempt = Some((attempt, handle));
+    }
+
+    fn link_settings(&self) -> LinkSettings {
+        use crate::config::spec::Protocol;
+        LinkSettings {
+            frame_max: self.args.spec.limits.frame_max,
+            protocol: match self.args.spec.protocol {
+                Protocol::Auto => ProtocolChoice::Auto,
+                Protocol::Legacy => ProtocolChoice::Legacy,
+                Protocol::Modern => ProtocolChoice::Modern,
+            },
+            remembered: self.remembered,
+            roots: self.args.roots.clone(),
+            list_timeout: self.args.spec.timeouts.list,
+        }
+    }
+
+    pub(super) fn connected(&mut self, connection: Connection) {
+        if !matches!(self.life, Life::Connecting { .. }) {
+            return;
+        }
+        let Connection { link, mut events, established } = connection;
+        self.attempt = None;
+        self.remembered = Some(established.revision);
+        self.view.pid = link.pid();
+        self.view.revision = Some(established.revision.as_str());
+        self.view.server_info = established.server_info.as_deref().map(|info| self.clean(info));
+        let (me, generation, watched) = (self.me.clone(), self.generation, link.clone());
+        let watcher = task::spawn(
+            &self.me,
+            async move {
+                let ended = watched.ended();
+                tokio::pin!(ended);
+                loop {
+                    tokio::select! {
+                        Some(event) = events.recv() => {
+                            let _ = me.cast(ServerMsg::Notified(generation, event));
+                        }
+                        fault = &mut ended => return ServerMsg::Ended(generation, fault),
+                    }
+                }
+            },
+            move |_| ServerMsg::Ended(generation, LinkFault::Closed),
+        );
+        if let Life::Connecting { since, .. } = self.life {
+            self.view.start_took = Some(Monotonic::now().since(since));
+        }
+        let meta = Arc::new(established.meta.clone());
+        self.live = Some(Live { link, established: Arc::new(established), meta, _watcher: watcher });
+        self.failures_in_row = 0;
+        self.feed(Event::Connected);
+        self.begin_lists();
+    }
+
+    pub(super) fn connect_failed(&mut self, error: ConnectError) {
+        let why = self.fault_text(&error.fault, &error.stderr);
+        let kind = self.judge(&error.fault, true);
+        self.park_texts(&error.fault, why);
+        self.disconnect();
+        self.feed(Event::ConnectFailed(kind));
+    }
+
+    pub(super) fn lost(&mut self, fault: LinkFault) {
+        let stderr = match (&fault, &self.live) {
+            (LinkFault::Exited { stderr, .. }, _) => stderr.clone(),
+            (_, Some(live)) => live.link.stderr_tail(),
+            _ => String::new(),
+        };
+        let why = self.fault_text(&fault, &stderr);
+        let kind = self.judge(&fault, false);
+        self.park_texts(&fault, why);
+        self.disconnect();
+        self.feed(Event::Lost(kind));
+    }
+
+    /// What a fault means for the next attempt.
+    fn judge(&mut self, fault: &LinkFault, starting: bool) -> FaultKind {
+        match fault {
+            LinkFault::Config(_) => FaultKind::Config,
+            LinkFault::NeedsAuth(_) => FaultKind::NeedsAuth,
+            LinkFault::Throttled { after } => FaultKind::Passing(Next::At(Monotonic::now() + *after)),
+            _ => {
+                if starting {
+                    self.failures_in_row += 1;
+                }
+                FaultKind::Passing(self.next_attempt(Monotonic::now()))
+            }
+        }
+    }
+
+    fn park_texts(&mut self, fault: &LinkFault, why: String) {
+        self.view.why = Some(why);
+        self.view.fix = match fault {
+            LinkFault::Config(_) => Some("correct the entry, then run the command again".to_owned()),
+            LinkFault::NeedsAuth(_) => {
+                Some("set `headers` or `bearer_token_env` of this server".to_owned())
+            }
+            _ => None,
+        };
+    }
+
+    fn fault_text(&self, fault: &LinkFault, stderr: &str) -> String {
+        let mut text = fault.to_string();
+        let from_fault = match fault {
+            LinkFault::Exited { stderr, .. } => stderr.as_str(),
+            _ => "",
+        };
+        let tail = if from_fault.is_empty() { stderr } else { from_fault };
+        if let Some(last) = tail.lines().rev().find(|line| !line.trim().is_empty()) {
+            text.push_str("; stderr: ");
+            text.push_str(last);
+        }
+        self.clean(&text)
+    }
+
+    /// Ends the current connection or attempt in order, in the background.
+    fn disconnect(&mut self) {
+        let from_attempt = self.attempt.take().and_then(|(attempt, _task)| attempt.take());
+        let link = self.live.take().map(|live| live.link).or(from_attempt);
+        self.lists.clear();
+        self.list_again.clear();
+        self.timers.remove("start");
+        let Some(link) = link else { return };
+        let generation = self.generation;
+        let work = async move {
+            link.close().await;
+            ServerMsg::Disconnected(generation)
+        };
+        let handle = task::spawn(&self.me, work, move |_| ServerMsg::Disconnected(generation));
+        self.closing.insert(generation, handle);
+    }
+
+    pub(super) fn disconnected(&mut self, generation: Generation) {
+        self.closing.remove(&generation);
+        self.finish_stop();
+    }
+
+    /// The restart law: first at once, then doubling; too many in the window give up.
+    fn next_attempt(&mut self, now: Monotonic) -> Next {
+        let law = self.args.spec.restart;
+        while self.restarts.front().is_some_and(|at| now.since(*at) > law.window) {
+            self.restarts.pop_front();
+        }
+        if law.max > 0 && (self.restarts.len() >= law.max as usize || self.failures_in_row >= law.max) {
+            return Next::GiveUp;
+        }
+        let step = u32::try_from(self.restarts.len()).unwrap_or(u32::MAX);
+        self.restarts.push_back(now);
+        self.view.restarts = self.view.restarts.saturating_add(1);
+        let delay = match step {
+            0 => Duration::from_millis(50),
+            n => law.min_delay.saturating_mul(1 << (n - 1).min(16)).min(law.max_delay),
+        };
+        Next::At(now + delay)
+    }
+
+    pub(super) fn restart_asked(&mut self) {
+        self.restarts.clear();
+        self.failures_in_row = 0;
+        self.feed(Event::RestartAsked);
+    }
+
+    pub(super) fn stop_asked(&mut self, done: oneshot::Sender<()>) {
+        self.stop_ports.push(done);
+        self.feed(Event::StopAsked);
+        if self.life == Life::Draining {
+            if self.in_flight == 0 {
+                self.feed(Event::Drained);
+            } else {
+                self.wake_at("drain", Monotonic::now() + DRAIN_MAX, Wake::Drain);
+            }
+        }
+        self.finish_stop();
+    }
+
+    pub(super) fn finish_stop(&mut self) {
+        if self.life == Life::Stopped && self.closing.is_empty() {
+            for port in self.stop_ports.drain(..) {
+                let _ = port.send(());
+            }
+        }
+    }
+
+    /// The state changed: the view says since when and why.
+    pub(super) fn moved(&mut self, from: LifeState, now: Monotonic) {
+        let to = self.life.state();
+        self.view.state = to;
+        self.view.since = time::wall();
+        self.view.late = false;
+        self.view.next_attempt = match self.life {
+            Life::BackingOff { until } => Some(time::wall() + until.since(now)),
+            _ => None,
+        };
+        match to {
+            LifeState::Ready | LifeState::Connecting => {
+                if to == LifeState::Ready {
+                    self.view.why = None;
+                }
+                self.view.fix = None;
+            }
+            LifeState::Parked(ParkReason::GivenUp) => {
+                let why = self.view.why.take().unwrap_or_default();
+                self.view.why = Some(format!("gave up after {} restarts: {why}", self.view.restarts));
+                self.view.fix = Some(format!("callboard mcp check {}", self.args.spec.id));
+            }
+            _ => {}
+        }
+        tracing::info!(server = %self.args.spec.id, from = from.as_str(), to = to.as_str(), "server moved");
+        self.dirty = true;
+    }
+
+    /// Redacted, one line, without control characters.
+    pub(super) fn clean(&self, text: &str) -> String {
+        let text = self.args.redactor.text(text);
+        crate::shaping::render::one_line(&text, VIEW_TEXT_MAX)
+    }
+
+    /// Publishes the view; readers wake only when something besides counters changed.
+    pub(super) fn publish(&mut self) {
+        let late = matches!(self.life, Life::Connecting { late: true, .. });
+        if late != self.view.late {
+            self.view.late = late;
+            self.dirty = true;
+        }
+        self.view.in_flight = self.in_flight;
+        self.view.queued = self.waiting.len();
+        if self.dirty {
+            self.refresh_texts();
+        }
+        let (view, dirty) = (&self.view, std::mem::take(&mut self.dirty));
+        self.args.view.send_if_modified(|out| {
+            if dirty {
+                out.clone_from(view);
+            } else {
+                out.in_flight = view.in_flight;
+                out.queued = view.queued;
+                out.calls_ok = view.calls_ok;
+                out.calls_failed = view.calls_failed;
+            }
+            dirty
+        });
+    }
+
+    fn refresh_texts(&mut self) {
+        let (pid, stderr) = match (&self.live, &self.attempt) {
+            (Some(live), _) => (live.link.pid(), live.link.stderr_tail()),
+            (None, Some((attempt, _))) => (attempt.pid(), attempt.stderr_tail()),
+            (None, None) => (None, String::new()),
+        };
+        self.view.pid = pid;
+        if let Some(last) = stderr.lines().rev().find(|line| !line.trim().is_empty()) {
+            self.view.last_stderr = Some(self.clean(last));
+        }
+        self.view.warnings = self.warnings();
+        self.view.listed = self.live.is_some() && self.lists.is_empty();
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings: Vec<String> = self.list_warnings.values().map(|text| self.clean(text)).collect();
+        for kind in ListKind::ALL {
+            warnings.extend(self.catalog.list(kind).warnings.iter().map(|text| self.clean(text)));
+        }
+        let Some(live) = &self.live else { return warnings };
+        let counters = live.link.counters();
+        if counters.noise > 0 {
+            let sample = counters.last_noise.as_deref().unwrap_or_default();
+            warnings.push(self.clean(&format!(
+                "the server writes text to stdout that is no protocol ({} lines, last: {sample})",
+                counters.noise
+            )));
+        }
+        if counters.malformed > 0 {
+            warnings.push(format!("{} answers broke the protocol", counters.malformed));
+        }
+        if counters.unmatched > 0 {
+            let id = counters.last_unmatched.as_deref().unwrap_or_default();
+            warnings.push(self.clean(&format!(
+                "{} answers came for nobody (late, or with a wrong id; last id {id})",
+                counters.unmatched
+            )));
+        }
+        warnings
+    }
+
+    /// Lets go of everything; tasks end with their handles.
+    pub(super) fn release(&mut self) {
+        self.waiting.clear();
+        self.calls.clear();
+        self.lists.clear();
+        self.timers.clear();
+        self.attempt = None;
+        self.live = None;
+    }
+}
+
+/// Longest text in a view, in characters.
+const VIEW_TEXT_MAX: usize = 500;
