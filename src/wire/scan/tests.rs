@@ -1,0 +1,80 @@
+use super::*;
+
+#[test]
+fn accepts_what_rfc_8259_allows() {
+    for text in [
+        "0",
+        "-0",
+        "1.5e+10",
+        "1E400",
+        "true",
+        " null ",
+        "\"\"",
+        r#""\ud800""#,
+        r#""\u00e9\"\\\/\b\f\n\r\t""#,
+        "[]",
+        "{}",
+        "[ ]",
+        "{ }",
+        r#"{"a":[1,2,{"b":null}],"c":"é🎉"}"#,
+        "\r\n\t [1 , 2 ] \n",
+        "123456789012345678901234567890.00000000000000000000001",
+    ] {
+        assert_eq!(check(text.as_bytes(), DEPTH_MAX), Ok(()), "{text}");
+    }
+}
+
+#[test]
+fn names_the_place_where_it_stops_being_json() {
+    for (text, at) in [
+        ("", 0),
+        (" ", 1),
+        ("01", 1),
+        ("-", 1),
+        ("1.", 2),
+        ("1e", 2),
+        ("1e+", 3),
+        (".5", 0),
+        ("+1", 0),
+        ("tru", 3),
+        ("nulll", 4),
+        ("[1,]", 3),
+        ("[,1]", 1),
+        ("[1 2]", 3),
+        ("{\"a\"}", 4),
+        ("{\"a\":}", 5),
+        ("{\"a\":1,}", 7),
+        ("{a:1}", 1),
+        ("[1}", 2),
+        ("{\"a\":1]", 6),
+        ("\"a", 2),
+        ("\"a\nb\"", 2),
+        ("\"\\x\"", 2),
+        ("\"\\u12g4\"", 5),
+        ("1 2", 2),
+        ("{} {}", 3),
+        ("\u{feff}1", 0),
+        ("NaN", 0),
+        ("[1", 2),
+        ("{", 1),
+    ] {
+        assert_eq!(check(text.as_bytes(), DEPTH_MAX), Err(ScanError::Syntax { at }), "{text:?}");
+    }
+}
+
+#[test]
+fn reports_the_first_byte_that_is_not_utf8() {
+    assert_eq!(check(b"\"ab\xff\"", DEPTH_MAX), Err(ScanError::Utf8 { at: 3 }));
+    assert_eq!(check(b"[1,\xc3", DEPTH_MAX), Err(ScanError::Utf8 { at: 3 }));
+}
+
+#[test]
+fn depth_is_bounded_at_the_bracket_that_is_one_too_many() {
+    let nested = |n: usize| [vec![b'['; n], vec![b']'; n]].concat();
+    assert_eq!(check(&nested(DEPTH_MAX), DEPTH_MAX), Ok(()));
+    assert_eq!(check(&nested(DEPTH_MAX + 1), DEPTH_MAX), Err(ScanError::TooDeep { at: DEPTH_MAX }));
+    assert_eq!(check(&nested(1_000_000), usize::MAX), Err(ScanError::TooDeep { at: DEPTH_MAX }));
+    assert_eq!(check(b"{\"a\":[1]}", 1), Err(ScanError::TooDeep { at: 5 }));
+    assert_eq!(check(b"7", 0), Ok(()));
+    assert_eq!(check(b"[[],[],{}]", 2), Ok(()));
+}

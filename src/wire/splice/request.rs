@@ -1,0 +1,167 @@
+//! A request around the caller's `params`: our id, the server's own name for the
+//! item, our progress token and the era's `_meta` keys; all else as the caller wrote it.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::edit::{Cut, Object, Writer, quoted};
+use super::{Parts, one_line};
+use crate::wire::scan::{self, Cursor, DEPTH_MAX, ScanError};
+
+const META: &str = "_meta";
+const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+const PROGRESS_TOKEN: &str = "progressToken";
+const META_KEYS: [&str; 4] = [PROGRESS_TOKEN, PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO];
+
+/// What is put into the `_meta` of an outgoing request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MetaRewrite {
+    /// Legacy era: our progress token replaces the caller's. Keys that only the modern
+    /// era knows (`io.modelcontextprotocol/protocolVersion`, `…/clientCapabilities`, `…/clientInfo`) are taken out.
+    Legacy,
+    /// Modern era: progress token, and these three `_meta` members (JSON values) set.
+    Modern {
+        /// The revision text, such as `2026-07-28`.
+        revision: String,
+        /// Our client capabilities, a JSON object.
+        capabilities: Bytes,
+        /// Our client info, a JSON object.
+        client_info: Bytes,
+    },
+}
+
+/// One outgoing request.
+#[derive(Clone, Debug)]
+pub struct RequestSplice<'a> {
+    /// Our id on this link; also the progress token.
+    pub id: u64,
+    /// The method.
+    pub method: &'a str,
+    /// The caller's `params` object; empty means none.
+    pub params: &'a Bytes,
+    /// Key in `params` and the raw value (unescaped text) to put there: `("name", "echo")`. Added when absent.
+    pub name: Option<(&'a str, &'a str)>,
+    /// Whether a missing `arguments` is added as `{}` (`tools/call`: strict servers refuse its absence).
+    pub arguments_default: bool,
+    /// Whether a progress token is sent. If not, one of the caller's is taken out: it means nothing on this link.
+    pub progress: bool,
+    /// The era's `_meta` keys.
+    pub meta: &'a MetaRewrite,
+}
+
+/// Why a request can't be spliced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SpliceError {
+    /// `params` is not a well-formed JSON object.
+    NotAnObject,
+    /// `params` is broken JSON.
+    Json(ScanError),
+    /// `params._meta` is there and no object.
+    MetaNotAnObject,
+}
+
+/// Builds `{"jsonrpc":"2.0","id":N,"method":M,"params":{…}}` around the caller's
+/// params. With nothing to put in and empty params, `params` is left out.
+///
+/// A key that we set is set once: what the caller wrote under it goes, however often and however
+/// escaped. Of repeated `arguments` or `_meta` the last one stays, as most parsers read it, so that
+/// what was checked is what runs. Line ends between tokens become spaces (see [`one_line`]).
+pub fn request(s: &RequestSplice<'_>) -> Result<Parts, SpliceError> {
+    let head = format!(r#"{{"jsonrpc":"2.0","id":{},"method":{}"#, s.id, quoted(s.method));
+    let given = !s.params.is_empty();
+    let params = if given { one_line(s.params.clone()) } else { Bytes::from_static(b"{}") };
+    let cuts = edits(s, &params)?;
+    if !given && cuts.is_empty() {
+        return Ok(Writer::new(head.as_bytes()).finish(b"}"));
+    }
+    let mut writer = Writer::new(head.as_bytes());
+    writer.copy(br#","params":"#);
+    let whole = 0..params.len();
+    writer.splice(&params, whole, cuts);
+    Ok(writer.finish(b"}"))
+}
+
+fn edits(s: &RequestSplice<'_>, params: &Bytes) -> Result<Vec<Cut>, SpliceError> {
+    scan::utf8(params).map_err(SpliceError::Json)?;
+    // The request around it is one bracket more.
+    let mut cursor = Cursor::new(params, DEPTH_MAX - 1);
+    cursor.white();
+    if cursor.peek() != Some(b'{') {
+        return Err(SpliceError::NotAnObject);
+    }
+    let name_key = s.name.map_or("arguments", |(key, _)| key);
+    let keys = [META, "arguments", name_key];
+    let mut object = Object::walk(&mut cursor, params, 0, &keys).map_err(SpliceError::Json)?;
+    cursor.end().map_err(SpliceError::Json)?;
+
+    if let Some((key, value)) = s.name {
+        object.set(key, quoted(value));
+    }
+    object.keep_last("arguments");
+    if s.arguments_default && object.value("arguments").is_none() {
+        object.add("arguments", b"{}");
+    }
+    object.keep_last(META);
+    let meta = match object.value(META) {
+        Some(span) => meta_edits(s, params, span)?,
+        None => {
+            let members = meta_wanted(s);
+            if !members.is_empty() {
+                object.add(META, &object_of(&members));
+            }
+            Vec::new()
+        }
+    };
+    let mut cuts = object.into_cuts();
+    cuts.extend(meta);
+    Ok(cuts)
+}
+
+/// The members that `_meta` must have.
+fn meta_wanted(s: &RequestSplice<'_>) -> Vec<(&'static str, Bytes)> {
+    let mut wanted = Vec::new();
+    if s.progress {
+        wanted.push((PROGRESS_TOKEN, s.id.to_string().into()));
+    }
+    if let MetaRewrite::Modern { revision, capabilities, client_info } = s.meta {
+        wanted.push((PROTOCOL_VERSION, quoted(revision).into()));
+        wanted.push((CLIENT_CAPABILITIES, capabilities.clone()));
+        wanted.push((CLIENT_INFO, client_info.clone()));
+    }
+    wanted
+}
+
+/// The edits of the caller's `_meta` at `span` of `params`, which has been checked.
+fn meta_edits(s: &RequestSplice<'_>, params: &Bytes, span: Range<usize>) -> Result<Vec<Cut>, SpliceError> {
+    let value = &params[span.clone()];
+    let mut cursor = Cursor::new(value, DEPTH_MAX);
+    if cursor.peek() != Some(b'{') {
+        return Err(SpliceError::MetaNotAnObject);
+    }
+    let mut meta = Object::walk(&mut cursor, value, span.start, &META_KEYS).map_err(SpliceError::Json)?;
+    let wanted = meta_wanted(s);
+    for key in META_KEYS {
+        match wanted.iter().find(|(wanted, _)| *wanted == key) {
+            Some((_, value)) => meta.set(key, value.clone()),
+            None => meta.remove(key),
+        }
+    }
+    Ok(meta.into_cuts())
+}
+
+fn object_of(members: &[(&str, Bytes)]) -> Vec<u8> {
+    let mut object = vec![b'{'];
+    for (index, (key, value)) in members.iter().enumerate() {
+        if index > 0 {
+            object.push(b',');
+        }
+        object.extend_from_slice(quoted(key).as_bytes());
+        object.push(b':');
+        object.extend_from_slice(value);
+    }
+    object.push(b'}');
+    object
+}
