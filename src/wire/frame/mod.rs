@@ -207,3 +207,6 @@ impl Framer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

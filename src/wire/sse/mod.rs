@@ -285,3 +285,6 @@ impl SseDecoder {
 fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
+
+#[cfg(test)]
+mod tests;

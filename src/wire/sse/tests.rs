@@ -1,0 +1,196 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn decode(event_max: usize, input: &[u8], cuts: &[usize]) -> Vec<SseItem> {
+    let mut decoder = SseDecoder::new(event_max);
+    let mut items = Vec::new();
+    let mut rest = input;
+    for &cut in cuts.iter().chain([&usize::MAX]) {
+        let (piece, later) = rest.split_at(cut.min(rest.len()));
+        rest = later;
+        items.extend(decoder.push(piece));
+        assert!(decoder.size() <= event_max + 1 + RETRY_DIGITS_MAX, "{} bytes are kept", decoder.size());
+    }
+    items
+}
+
+fn event(event: &str, data: &str, id: Option<&str>) -> SseItem {
+    SseItem::Event {
+        event: event.to_owned(),
+        data: Bytes::copy_from_slice(data.as_bytes()),
+        id: id.map(str::to_owned),
+    }
+}
+
+fn too_long(head: &str) -> SseItem {
+    SseItem::TooLong { head: Bytes::copy_from_slice(head.as_bytes()) }
+}
+
+#[test]
+fn every_line_end_and_every_cut_gives_the_same_events() {
+    let lines = "\u{feff}: hello||event: message|id: 1|data: {\"a\":|data:1}|||data|data||retry: 250|foo: bar|id|data:  x||";
+    let expected = [
+        SseItem::Comment,
+        event("message", "{\"a\":\n1}", Some("1")),
+        event("", "\n", None),
+        SseItem::Retry(250),
+        event("", " x", Some("")),
+    ];
+    for end in ["\n", "\r\n", "\r"] {
+        let input = lines.replace('|', end).into_bytes();
+        for cut in 0..=input.len() {
+            assert_eq!(decode(100, &input, &[cut]), expected, "{end:?} {cut}");
+        }
+        assert_eq!(decode(100, &input, &vec![1; input.len()]), expected);
+    }
+}
+
+#[test]
+fn fields_follow_the_standard() {
+    for (input, expected) in [
+        ("data\n\n", vec![event("", "", None)]),
+        ("data:\n\n", vec![event("", "", None)]),
+        ("event: x\n\ndata: 1\n\n", vec![event("", "1", None)]),
+        ("event: x\nevent: y\ndata: 1\n\ndata: 2\n\n", vec![event("y", "1", None), event("", "2", None)]),
+        ("id: 5\n\ndata: 1\n\ndata: 2\n\n", vec![event("", "1", Some("5")), event("", "2", None)]),
+        ("id: 1\nid: 2\0\ndata: 1\n\n", vec![event("", "1", Some("1"))]),
+        ("id: a:b\ndata: c: d\n\n", vec![event("", "c: d", Some("a:b"))]),
+        ("Data: 1\n data: 2\ndata : 3\ndatas: 4\n\n", vec![]),
+        ("data: 1\n", vec![]),
+        ("data: 1", vec![]),
+        ("retry: 1s\nretry:\nretry: -1\nretry: 99999999999999999999\nretry:007\n", vec![SseItem::Retry(7)]),
+        (":\n:a\n", vec![SseItem::Comment, SseItem::Comment]),
+        ("data: 漢é🎉\n\n", vec![event("", "漢é🎉", None)]),
+        ("data: \u{feff}\n\n", vec![event("", "\u{feff}", None)]),
+    ] {
+        assert_eq!(decode(100, input.as_bytes(), &[]), expected, "{input:?}");
+    }
+}
+
+#[test]
+fn bytes_that_only_begin_like_a_bom_are_text() {
+    assert_eq!(decode(9, b"\xef\xbbdata: 1\n\ndata: 2\n\n", &[1]), [event("", "2", None)]);
+    assert_eq!(decode(9, b"\xef\xbb\xbf\xef\xbb\xbfdata: 1\n\ndata: 2\n\n", &[2]), [event("", "2", None)]);
+}
+
+#[test]
+fn an_event_over_the_cap_is_reported_once_and_the_next_one_is_read() {
+    let next = event("", "ok", None);
+    for (input, head) in [
+        ("data: 12345\n\ndata: ok\n\n", "1234"),
+        ("data: 12\ndata: 345\ndata: 6\nevent: zzzzzz\nid: zzzzzz\n\ndata: ok\n\n", "12\n3"),
+        ("data: 1234\ndata\n\ndata: ok\n\n", "1234\n"),
+        ("event: 12345\n\ndata: ok\n\n", ""),
+        ("id: 12345\n\ndata: ok\n\n", ""),
+        ("data: 12\nid: 345\n\ndata: ok\n\n", "12"),
+    ] {
+        for cut in 0..input.len() {
+            assert_eq!(
+                decode(4, input.as_bytes(), &[cut]),
+                [too_long(head), next.clone()],
+                "{input:?} {cut}"
+            );
+        }
+    }
+    assert_eq!(
+        decode(4, b"data: 1234\n\n: long comment\nunknown: long value\ndata: 1\n\n", &[]),
+        [event("", "1234", None), SseItem::Comment, event("", "1", None)]
+    );
+}
+
+#[test]
+fn an_endless_line_keeps_memory_flat() {
+    for field in [": ", "foo: ", "data: ", "event: ", "id: ", "retry: ", "no colon at all "] {
+        let mut decoder = SseDecoder::new(10_000);
+        let mut items = decoder.push(field.as_bytes());
+        for _ in 0..1000 {
+            items.extend(decoder.push(&[b'7'; 1000]));
+            assert!(decoder.size() <= 10_000);
+        }
+        let reports = items.len();
+        items.extend(decoder.push(b"\n\ndata: ok\n\n"));
+        assert_eq!(items.last(), Some(&event("", "ok", None)), "{field}");
+        assert_eq!(reports, usize::from(matches!(field, "data: " | "event: " | "id: ")), "{field}");
+    }
+}
+
+/// The whole input at once, line by line, as the standard words it.
+fn reference(event_max: usize, input: &[u8]) -> Vec<SseItem> {
+    let input = input.strip_prefix(BOM).unwrap_or(input);
+    let text = String::from_utf8_lossy(input).replace("\r\n", "\n").replace('\r', "\n");
+    let mut lines: Vec<_> = text.split('\n').collect();
+    lines.pop();
+    let mut items = Vec::new();
+    let (mut data, mut name, mut id) = (Vec::new(), String::new(), None::<String>);
+    let mut over = false;
+    for line in lines {
+        if line.is_empty() {
+            let data = std::mem::take(&mut data);
+            let name = std::mem::take(&mut name);
+            if !data.is_empty() && !over {
+                items.push(event(&name, &data.join("\n"), id.take().as_deref()));
+            }
+            if over {
+                id = None;
+            }
+            over = false;
+            continue;
+        }
+        let (field, value) = line.split_once(':').unwrap_or((line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        let mut fresh = 0;
+        match field {
+            "" => items.push(SseItem::Comment),
+            "data" => data.push(value),
+            "event" => name = value.to_owned(),
+            "id" if !over => {
+                // The new id is held beside the old one until its line has ended.
+                fresh = id.as_ref().map_or(0, String::len);
+                if !value.contains('\0') {
+                    id = Some(value.to_owned());
+                } else {
+                    fresh = value.len();
+                }
+            }
+            "retry"
+                if !value.is_empty() && value.len() <= 20 && value.bytes().all(|b| b.is_ascii_digit()) =>
+            {
+                items.extend(value.parse().ok().map(SseItem::Retry));
+            }
+            _ => {}
+        }
+        let size = data.join("\n").len() + name.len() + id.as_ref().map_or(0, String::len) + fresh;
+        if size > event_max && !over && field != "" {
+            over = true;
+            items.push(too_long(""));
+        }
+    }
+    items
+}
+
+/// The reference does not tell heads.
+fn without_heads(items: Vec<SseItem>) -> Vec<SseItem> {
+    items
+        .into_iter()
+        .map(|item| if matches!(item, SseItem::TooLong { .. }) { too_long("") } else { item })
+        .collect()
+}
+
+proptest! {
+    #[test]
+    fn any_chunking_gives_the_same_events(
+        words in prop::collection::vec(prop::sample::select(vec![
+            "\n", "\n\n", "\r\n", "\r", "data", "data: ", "data:", "event: ", "id:", "id: ", "retry: ", ":", " ", "7",
+            "x", "\u{feff}", "漢", "abcdefghij", "unknown: ", "\0",
+        ]), 0..60),
+        cuts in prop::collection::vec(0..6_usize, 0..60),
+        event_max in 1..40_usize,
+    ) {
+        let input = (words.concat() + "\n").into_bytes();
+        let whole = decode(event_max, &input, &[]);
+        prop_assert_eq!(without_heads(whole.clone()), reference(event_max, &input));
+        prop_assert_eq!(decode(event_max, &input, &cuts), whole.clone());
+        prop_assert_eq!(decode(event_max, &input, &vec![1; input.len()]), whole);
+    }
+}
