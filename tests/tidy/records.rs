@@ -1,0 +1,254 @@
+//! What is written down must be true: invariants name tests that exist, field reports are
+//! covered, settings match the manual, and no file tells about one machine.
+
+use std::collections::BTreeSet;
+
+use toml_edit::{DocumentMut, Item};
+
+use super::tree::Tree;
+
+/// The number of invariants: I1 to I14.
+const INVARIANTS: usize = 14;
+
+/// The field reports that the tests must cover so far, by kind.
+const REPORTS: [(&str, &[&str]); 14] = [
+    ("FRAME", &["B016", "B017", "B019", "B020"]),
+    ("NOISE", &["B022", "B023", "B025", "B026"]),
+    ("START", &["B028", "B029", "B031", "B032"]),
+    ("VERS", &["B034", "B035"]),
+    ("RPC", &["B046", "B047", "B049", "B050"]),
+    ("PAGE", &["B052", "B053"]),
+    ("NAME", &["B058", "B059", "B061", "B062"]),
+    ("SCHEMA", &["B064", "B065", "B067", "B068"]),
+    ("ARGS", &["B070", "B071"]),
+    ("HTTP", &["B082", "B083", "B085", "B086"]),
+    ("NET", &["B088", "B089", "B091", "B092"]),
+    ("AGG", &["B106", "B107", "B109", "B110"]),
+    ("CONF", &["B112", "B113", "B115", "B116"]),
+    ("CONC", &["B100", "B101"]),
+];
+
+/// ARCHITECTURE.md has one table row for each invariant: `| I5 | promise | test |`. The last
+/// cell names one or more tests in backquotes, or says `later:` and why.
+pub fn invariants(tree: &Tree) -> Vec<String> {
+    let Some(page) = tree.get("ARCHITECTURE.md") else {
+        return vec!["ARCHITECTURE.md is missing".to_owned()];
+    };
+    let tests = tree.test_fns();
+    let mut found = Vec::new();
+    for number in 1..=INVARIANTS {
+        let head = format!("| I{number} |");
+        let rows: Vec<&str> = page.text.lines().filter(|line| line.starts_with(&head)).collect();
+        let [row] = rows[..] else {
+            found.push(format!("ARCHITECTURE.md: I{number} has {} rows, not one", rows.len()));
+            continue;
+        };
+        let proof = row.trim_end_matches([' ', '|']).rsplit('|').next().unwrap_or_default().trim();
+        if let Some(reason) = proof.strip_prefix("later:") {
+            if reason.split_whitespace().count() < 3 {
+                found.push(format!("ARCHITECTURE.md: I{number} says later, but not why"));
+            }
+            continue;
+        }
+        let names: Vec<&str> = proof.split('`').skip(1).step_by(2).collect();
+        if names.is_empty() {
+            found.push(format!("ARCHITECTURE.md: I{number} names no test"));
+        }
+        for name in names.iter().filter(|name| !tests.iter().any(|test| test == **name)) {
+            found.push(format!("ARCHITECTURE.md: I{number} names `{name}`, and there is no such test"));
+        }
+    }
+    found
+}
+
+/// `tests/field_reports.toml`: every report of `REPORTS` is a table with `test = "name"`, and the
+/// test exists.
+pub fn field_reports(tree: &Tree) -> Vec<String> {
+    const PATH: &str = "tests/field_reports.toml";
+    let Some(file) = tree.get(PATH) else { return vec![format!("{PATH} is missing")] };
+    let document: DocumentMut = match file.text.parse() {
+        Ok(document) => document,
+        Err(error) => return vec![format!("{PATH}: {error}")],
+    };
+    let tests = tree.test_fns();
+    let mut found = Vec::new();
+    for id in REPORTS.iter().flat_map(|(_, ids)| ids.iter()) {
+        let Some(entry) = document.get(id) else {
+            found.push(format!("{PATH}: {id} is missing"));
+            continue;
+        };
+        let names = test_names(entry);
+        if names.is_empty() {
+            found.push(format!("{PATH}: {id} names no test"));
+        }
+        for name in names.iter().filter(|name| !tests.contains(name)) {
+            found.push(format!("{PATH}: {id} names `{name}`, and there is no such test"));
+        }
+    }
+    found
+}
+
+/// `test = "a"`, `test = ["a", "b"]`, or the same as the entry itself.
+fn test_names(entry: &Item) -> Vec<String> {
+    let value = entry.get("test").or_else(|| entry.get("tests")).unwrap_or(entry);
+    let texts =
+        |array: &toml_edit::Array| array.iter().filter_map(|v| v.as_str()).map(str::to_owned).collect();
+    match (value.as_str(), value.as_array()) {
+        (Some(name), _) => vec![name.rsplit("::").next().unwrap_or(name).to_owned()],
+        (None, Some(array)) => texts(array),
+        (None, None) => Vec::new(),
+    }
+}
+
+/// Paths of one machine, and hosts in lock files.
+pub fn places(tree: &Tree) -> Vec<String> {
+    let homes = [concat!("/ro", "ot/"), concat!("/wo", "rk/"), concat!("/U", "sers/"), concat!("/ho", "me/")];
+    // Names that stand for anybody in examples.
+    let anybody = ["user", "me", "you", "u", "*", "{"];
+    let mut found = Vec::new();
+    for file in &tree.files {
+        for (number, line) in file.text.lines().enumerate() {
+            for home in homes {
+                for (at, _) in line.match_indices(home) {
+                    let inner = line[..at].ends_with(|c: char| c.is_alphanumeric() || "._-}/".contains(c));
+                    let name: String = line[at + home.len()..]
+                        .chars()
+                        .take_while(|c| c.is_alphanumeric() || "_-*{".contains(*c))
+                        .collect();
+                    if !inner && !anybody.contains(&name.as_str()) {
+                        found.push(format!(
+                            "{}:{}: a path of one machine: {home}{name}",
+                            file.path,
+                            number + 1
+                        ));
+                    }
+                }
+            }
+        }
+        if is_lock_file(&file.path) {
+            found.extend(hosts(&file.path, &file.text));
+        }
+    }
+    found
+}
+
+fn is_lock_file(path: &str) -> bool {
+    ["Cargo.lock", "package-lock.json", "requirements.txt"].iter().any(|name| path.ends_with(name))
+}
+
+/// Where packages come from is the business of each machine's own settings.
+fn hosts(path: &str, text: &str) -> Vec<String> {
+    let usual = "registry+https://github.com/rust-lang/crates.io-index";
+    let bad = |line: &str| {
+        let resolved = line.contains("\"resolved\"") || line.contains("--index-url");
+        let found =
+            line.contains("--find-links") || line.contains("--extra-index") || line.contains("http://");
+        let source = line.starts_with("source = ") && !line.contains(usual);
+        resolved || found || source
+    };
+    let lines = text.lines().enumerate().filter(|(_, line)| bad(line));
+    lines.map(|(number, line)| format!("{path}:{}: names a host: {}", number + 1, line.trim())).collect()
+}
+
+/// Pages that have a length on purpose.
+pub fn pages(tree: &Tree) -> Vec<String> {
+    let mut found = Vec::new();
+    let limits = [("README.md", 200), ("ARCHITECTURE.md", 250), ("GLOSSARY.md", 200), ("SECURITY.md", 60)];
+    for (path, max) in limits {
+        match tree.get(path).map(|page| page.text.lines().count()) {
+            Some(lines) if lines <= max => {}
+            Some(lines) => found.push(format!("{path}: {lines} lines, at most {max}")),
+            None => found.push(format!("{path} is missing")),
+        }
+    }
+    for path in ["CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE", "deny.toml"] {
+        if tree.get(path).is_none() {
+            found.push(format!("{path} is missing"));
+        }
+    }
+    found
+}
+
+/// Whether no report stands in the list twice.
+pub fn report_ids_are_unique() -> bool {
+    let ids: Vec<&str> = REPORTS.iter().flat_map(|(_, ids)| ids.iter().copied()).collect();
+    ids.iter().collect::<BTreeSet<_>>().len() == ids.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TESTS: (&str, &str) = ("tests/it.rs", "#[test]\nfn holds() {}\nfn helper() {}\n");
+
+    fn table(row: &str) -> String {
+        let rows = (1..=INVARIANTS)
+            .map(|n| if n == 5 { row.to_owned() } else { format!("| I{n} | x | `holds` |\n") });
+        rows.collect()
+    }
+
+    fn on_row(row: &str) -> Vec<String> {
+        invariants(&Tree::of(&[("ARCHITECTURE.md", &table(row)), TESTS]))
+    }
+
+    #[test]
+    fn an_invariant_without_a_real_test_is_found() {
+        assert_eq!(on_row("| I5 | x | `holds` |\n"), Vec::<String>::new());
+        assert_eq!(on_row("| I5 | x | later: the host is not there yet |\n"), Vec::<String>::new());
+        for row in [
+            "",
+            "| I5 | x | |\n",
+            "| I5 | x | `helper` |\n",
+            "| I5 | x | `gone` |\n",
+            "| I5 | x | later: |\n",
+        ] {
+            assert_eq!(on_row(row).len(), 1, "{row}");
+        }
+        assert_eq!(on_row("| I5 | x | `holds` |\n| I5 | x | `holds` |\n").len(), 1);
+        assert_eq!(invariants(&Tree::of(&[TESTS])).len(), 1);
+    }
+
+    fn reports(skip: &str, test: &str) -> String {
+        let ids = REPORTS.iter().flat_map(|(_, ids)| ids.iter()).filter(|id| **id != skip);
+        ids.map(|id| format!("[{id}]\ntest = \"{test}\"\n")).collect()
+    }
+
+    #[test]
+    fn a_field_report_without_a_real_test_is_found() {
+        let on = |text: &str| field_reports(&Tree::of(&[("tests/field_reports.toml", text), TESTS]));
+        assert_eq!(on(&reports("", "holds")), Vec::<String>::new());
+        assert_eq!(on(&reports("B020", "holds")).len(), 1);
+        assert_eq!(on(&reports("", "helper")).len(), REPORTS.iter().map(|(_, ids)| ids.len()).sum::<usize>());
+        assert_eq!(on("not toml [").len(), 1);
+        assert_eq!(field_reports(&Tree::of(&[TESTS])).len(), 1);
+    }
+
+    #[test]
+    fn paths_of_one_machine_are_found() {
+        for text in [concat!("/ro", "ot/x"), concat!("a /ho", "me/kim/x"), concat!("\"/wo", "rk/repo\"")] {
+            assert_eq!(places(&Tree::of(&[("README.md", text)])).len(), 1, "{text}");
+        }
+        for text in ["/home/user/x", "~/x", "https://example.com/home/x", "src/work/x"] {
+            assert_eq!(places(&Tree::of(&[("README.md", text)])).len(), 0, "{text}");
+        }
+    }
+
+    #[test]
+    fn hosts_in_lock_files_are_found() {
+        let on = |path: &str, text: &str| places(&Tree::of(&[(path, text)])).len();
+        assert_eq!(on("tests/real/package-lock.json", "\"resolved\": \"https://r.example/x.tgz\""), 1);
+        assert_eq!(on("tests/real/requirements.txt", "--index-url https://r.example"), 1);
+        assert_eq!(on("tests/real/requirements.txt", "--find-links somewhere"), 1);
+        assert_eq!(on("Cargo.lock", "source = \"registry+https://r.example/index\""), 1);
+        assert_eq!(on("Cargo.lock", "source = \"registry+https://github.com/rust-lang/crates.io-index\""), 0);
+    }
+
+    #[test]
+    fn a_missing_or_endless_page_is_found() {
+        let all = pages(&Tree::of(&[]));
+        assert_eq!(all.len(), 8);
+        let long = "x\n".repeat(251);
+        assert_eq!(pages(&Tree::of(&[("ARCHITECTURE.md", &long)])).len(), 8);
+        assert_eq!(pages(&Tree::of(&[("ARCHITECTURE.md", "x\n")])).len(), 7);
+    }
+}
