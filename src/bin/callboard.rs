@@ -1,1 +1,7 @@
-fn main() {}
+//! The `callboard` program: everything is in the library's `cli`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    callboard::cli::main()
+}

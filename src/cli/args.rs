@@ -1,0 +1,439 @@
+//! Floor 5. The command tree: what can be typed, in clap's derive form. Parses
+//! words only; reads no file and decides nothing. Called by `cli::main` and by the
+//! completion engine.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
+
+use super::help;
+use super::text::parse_duration;
+
+const GLOBAL: &str = "Options of every command";
+
+/// Runs MCP servers the way Erlang runs processes.
+///
+/// Every configured server is one supervised actor; calls reach it without losing a byte; one server's
+/// failure changes nothing for the others.
+#[derive(Debug, Parser)]
+#[command(name = "callboard", version, after_help = help::TOP, max_term_width = 110)]
+#[command(subcommand_required = true, arg_required_else_help = true, disable_help_subcommand = true)]
+pub struct Cli {
+    /// What holds for every verb.
+    #[command(flatten)]
+    pub global: Global,
+    /// The verb.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options of every command.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Global {
+    /// Answer with one JSON object on stdout
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    pub json: bool,
+    /// Read servers from this file too; repeatable, the last one wins
+    #[arg(long, value_name = "FILE", global = true, help_heading = GLOBAL, value_hint = ValueHint::FilePath)]
+    pub mcp_config: Vec<PathBuf>,
+    /// Read servers from the files of --mcp-config alone
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    pub strict_mcp_config: bool,
+    /// Act as if started in this folder
+    #[arg(short = 'C', long, value_name = "DIR", global = true, help_heading = GLOBAL, value_hint = ValueHint::DirPath)]
+    pub directory: Option<PathBuf>,
+    /// Never write colours (as NO_COLOR does)
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    pub no_color: bool,
+    /// Least level of log lines on stderr: off, error, warn (default), info, debug, trace
+    #[arg(long, value_name = "LEVEL", global = true, help_heading = GLOBAL, default_value = "warn")]
+    #[arg(hide_possible_values = true, hide_default_value = true)]
+    pub log_level: LogLevel,
+    /// Form of log lines: text (default), json
+    #[arg(long, value_name = "FORM", global = true, help_heading = GLOBAL, default_value = "text")]
+    #[arg(hide_possible_values = true, hide_default_value = true)]
+    pub log_format: LogFormat,
+}
+
+/// Levels of log lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum LogLevel {
+    /// No line at all
+    Off,
+    /// What is broken
+    Error,
+    /// And what looks wrong
+    #[default]
+    Warn,
+    /// And what happens to servers
+    Info,
+    /// And every call
+    Debug,
+    /// And every frame's fate
+    Trace,
+}
+
+/// Forms of log lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people
+    #[default]
+    Text,
+    /// One JSON object per line
+    Json,
+}
+
+/// The first word.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// See it work: starts small built-in servers, lets one crash and one hang
+    Demo,
+    /// Find what is wrong with configuration and machine, and how to cure it
+    #[command(after_help = help::DOCTOR)]
+    Doctor,
+    /// Say what an error code means and what to do
+    #[command(after_help = help::EXPLAIN)]
+    Explain {
+        /// An error code, an exit code, or nothing for all
+        code: Option<String>,
+    },
+    /// Print the script that completes commands in a shell
+    #[command(after_help = help::COMPLETIONS)]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// See, use and edit the MCP servers
+    #[command(subcommand_required = true, arg_required_else_help = true, after_help = help::MCP)]
+    #[command(disable_help_subcommand = true)]
+    Mcp {
+        /// The verb.
+        #[command(subcommand)]
+        verb: Mcp,
+    },
+}
+
+/// Shells that can complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Shell {
+    /// bash
+    Bash,
+    /// zsh
+    Zsh,
+    /// fish
+    Fish,
+    /// elvish
+    Elvish,
+    /// PowerShell
+    Powershell,
+}
+
+/// The verbs of `callboard mcp`.
+#[derive(Debug, Subcommand)]
+pub enum Mcp {
+    /// Show the configured servers
+    #[command(after_help = help::LIST, visible_alias = "ls")]
+    List,
+    /// Show the entry of one server
+    #[command(after_help = help::GET)]
+    Get(OneServer),
+    /// Start the servers and show how they are
+    #[command(after_help = help::STATUS)]
+    Status(StatusArgs),
+    /// Show the effective configuration and where each value comes from
+    #[command(after_help = help::CONFIG)]
+    Config,
+    /// List tools
+    #[command(after_help = help::TOOLS)]
+    Tools(MaybeServer),
+    /// List resources and resource templates
+    #[command(after_help = help::RESOURCES)]
+    Resources(MaybeServer),
+    /// Read a resource
+    #[command(after_help = help::READ, override_usage = "callboard mcp read [OPTIONS] <SERVER> <URI>\n       callboard mcp read [OPTIONS] <URI> -- <COMMAND>…")]
+    Read(ReadArgs),
+    /// List prompts
+    #[command(after_help = help::PROMPTS)]
+    Prompts(MaybeServer),
+    /// Fill in a prompt
+    #[command(after_help = help::PROMPT, override_usage = "callboard mcp prompt [OPTIONS] <SERVER> <NAME> [ARGS]…\n       callboard mcp prompt [OPTIONS] <NAME> [ARGS]… -- <COMMAND>…")]
+    Prompt(UseArgs),
+    /// Call a tool
+    #[command(after_help = help::CALL, disable_help_flag = true, override_usage = "callboard mcp call [OPTIONS] <SERVER> <TOOL> [ARGS]…\n       callboard mcp call [OPTIONS] <TOOL> [ARGS]… -- <COMMAND>…")]
+    Call(CallArgs),
+    /// Say which clients would reject a server's definitions
+    #[command(after_help = help::CHECK)]
+    Check(MaybeServer),
+    /// Add a server
+    #[command(after_help = help::ADD, override_usage = "callboard mcp add [OPTIONS] <NAME> -- <COMMAND>…\n       callboard mcp add [OPTIONS] <NAME> <URL>\n       callboard mcp add <NAME> stdio <COMMAND>… [--project]\n       callboard mcp add <NAME> http <URL> [--project]")]
+    Add(AddArgs),
+    /// Add a server from its JSON entry
+    #[command(after_help = help::ADD_JSON)]
+    AddJson(AddJsonArgs),
+    /// Take a server out of a configuration file
+    #[command(after_help = help::REMOVE, visible_alias = "rm")]
+    Remove(RemoveArgs),
+    /// Turn a server on, for good
+    #[command(after_help = help::ENABLE)]
+    Enable(OneServer),
+    /// Turn a server off, for good
+    #[command(after_help = help::DISABLE)]
+    Disable(OneServer),
+    /// Turn a server on, for good; without a name: all of the running host
+    #[command(after_help = help::ENABLE)]
+    On(HostOrServer),
+    /// Turn a server off, for good; without a name: all of the running host
+    #[command(after_help = help::DISABLE)]
+    Off(HostOrServer),
+    /// Approve a server of the project
+    #[command(after_help = help::APPROVE)]
+    Approve(ApproveArgs),
+    /// Take an approval back
+    #[command(after_help = help::REVOKE)]
+    Revoke(OneServer),
+    /// Start a server of the running host
+    #[command(after_help = help::NEEDS_HOST)]
+    Start(HostWords),
+    /// Stop a server of the running host
+    #[command(after_help = help::NEEDS_HOST)]
+    Stop(HostWords),
+    /// Restart servers of the running host
+    #[command(after_help = help::NEEDS_HOST)]
+    Restart(HostWords),
+    /// Connect servers of the running host again
+    #[command(after_help = help::NEEDS_HOST)]
+    Reconnect(HostWords),
+    /// Make the running host read its files again
+    #[command(after_help = help::NEEDS_HOST)]
+    Reload(HostWords),
+    /// Show what a server of the running host wrote to stderr
+    #[command(after_help = help::NEEDS_HOST)]
+    Logs(HostWords),
+    /// Wait until servers of the running host are ready
+    #[command(after_help = help::NEEDS_HOST)]
+    Wait(HostWords),
+}
+
+/// One configured server.
+#[derive(Debug, Args)]
+pub struct OneServer {
+    /// Name of a configured server
+    #[arg(value_name = "SERVER")]
+    pub server: String,
+}
+
+/// Words for the running host, which understands them itself.
+#[derive(Debug, Args)]
+pub struct HostWords {
+    /// Names of servers
+    #[arg(value_name = "SERVER", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub words: Vec<String>,
+}
+
+/// One server, or everything.
+#[derive(Debug, Args)]
+pub struct HostOrServer {
+    /// Name of a server; none means all of the running host
+    #[arg(value_name = "SERVER")]
+    pub server: Option<String>,
+}
+
+/// A configured server, all of them, or one that runs once.
+#[derive(Debug, Args)]
+pub struct MaybeServer {
+    /// Name of a configured server, or a URL to contact once
+    #[arg(value_name = "SERVER|URL")]
+    pub server: Option<String>,
+    /// Longest wait for the servers, in seconds or words such as 2m
+    #[arg(long, value_name = "D", value_parser = parse_duration)]
+    pub timeout: Option<Duration>,
+    /// Command of a server to run once, in place of a configured one
+    #[arg(last = true, value_name = "COMMAND")]
+    pub once: Vec<String>,
+}
+
+/// `status`
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// Name of a configured server; none means all
+    #[arg(value_name = "SERVER")]
+    pub server: Option<String>,
+    /// Keep the servers running and redraw on every change, until Ctrl-C
+    #[arg(long, conflicts_with = "wait")]
+    pub watch: bool,
+    /// Wait that long for all servers, in seconds or words such as 2m
+    #[arg(long, value_name = "D", value_parser = parse_duration)]
+    pub wait: Option<Duration>,
+}
+
+/// `read`
+#[derive(Debug, Args)]
+pub struct ReadArgs {
+    /// Name of a configured server, or a URL to contact once
+    #[arg(value_name = "SERVER|URL")]
+    pub server: String,
+    /// URI of the resource
+    pub uri: Option<String>,
+    /// Save the binary parts
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// Longest duration in all, in seconds or words such as 2m
+    #[arg(long, value_name = "D", value_parser = parse_duration)]
+    pub timeout: Option<Duration>,
+    /// Command of a server to run once, in place of a configured one
+    #[arg(last = true, value_name = "COMMAND")]
+    pub once: Vec<String>,
+}
+
+/// `prompt`
+#[derive(Debug, Args)]
+pub struct UseArgs {
+    /// Name of a configured server, or a URL to contact once
+    #[arg(value_name = "SERVER|URL")]
+    pub server: String,
+    /// Name of the prompt
+    pub name: Option<String>,
+    /// A JSON object, key=value…, @file, or - for stdin
+    #[arg(value_name = "ARGS")]
+    pub args: Vec<String>,
+    /// Longest duration in all, in seconds or words such as 2m
+    #[arg(long, value_name = "D", value_parser = parse_duration)]
+    pub timeout: Option<Duration>,
+    /// Command of a server to run once, in place of a configured one
+    #[arg(last = true, value_name = "COMMAND")]
+    pub once: Vec<String>,
+}
+
+/// `call`
+#[derive(Debug, Args)]
+pub struct CallArgs {
+    /// Name of a configured server, or a URL to contact once
+    #[arg(value_name = "SERVER|URL")]
+    pub server: Option<String>,
+    /// Name of the tool, as `callboard mcp tools` shows it
+    pub tool: Option<String>,
+    /// A JSON object, key=value…, @file, or - for stdin
+    #[arg(value_name = "ARGS")]
+    pub args: Vec<String>,
+    /// Save the binary parts; several get numbers
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// Approve this call beforehand (servers of your own configuration only)
+    #[arg(short, long)]
+    pub yes: bool,
+    /// Longest duration in all, in seconds or words such as 2m
+    #[arg(long, value_name = "D", value_parser = parse_duration)]
+    pub timeout: Option<Duration>,
+    /// Print help; with a tool, its parameters
+    #[arg(short, long, action = ArgAction::SetTrue)]
+    pub help: bool,
+    /// Command of a server to run once, in place of a configured one
+    #[arg(last = true, value_name = "COMMAND")]
+    pub once: Vec<String>,
+}
+
+/// Files that can be edited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum EditScope {
+    /// Your own file, for every project
+    #[default]
+    User,
+    /// The file of this project, shared with others
+    Project,
+}
+
+/// Levels of trust.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TrustArg {
+    /// Its own word about its tools does not count (default)
+    Untrusted,
+    /// And tools that look mutating are refused
+    ReadOnly,
+    /// Its read-only hints count
+    Trusted,
+}
+
+impl TrustArg {
+    /// As the configuration writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Untrusted => "untrusted",
+            Self::ReadOnly => "read-only",
+            Self::Trusted => "trusted",
+        }
+    }
+}
+
+/// The options of `add`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct AddOptions {
+    /// Which file to write: user (yours, the default) or project (shared with others)
+    #[arg(short, long, hide_possible_values = true)]
+    pub scope: Option<EditScope>,
+    /// A variable for the server's environment; repeatable
+    #[arg(short, long, value_name = "K=V")]
+    pub env: Vec<String>,
+    /// A header for every request to the server; repeatable
+    #[arg(short = 'H', long, value_name = "K=V")]
+    pub header: Vec<String>,
+    /// How far the server's word counts: untrusted (default), read-only, trusted
+    #[arg(long, value_name = "LEVEL", hide_possible_values = true)]
+    pub trust: Option<TrustArg>,
+    /// Working folder of the server
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub cwd: Option<String>,
+    /// Replace an entry of the same name in that file
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// `add`
+#[derive(Debug, Args)]
+pub struct AddArgs {
+    /// Options before the command.
+    #[command(flatten)]
+    pub options: AddOptions,
+    /// Name of the server
+    pub name: String,
+    /// Command with its arguments after `--`, or a URL
+    #[arg(value_name = "COMMAND|URL", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub rest: Vec<String>,
+}
+
+/// `add-json`
+#[derive(Debug, Args)]
+pub struct AddJsonArgs {
+    /// Name of the server
+    pub name: String,
+    /// The entry as a JSON object, or - for stdin
+    pub json: String,
+    /// Which file to write: user (yours, the default) or project (shared with others)
+    #[arg(short, long, default_value = "user", hide_default_value = true, hide_possible_values = true)]
+    pub scope: EditScope,
+    /// Replace an entry of the same name in that file
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// `remove`
+#[derive(Debug, Args)]
+pub struct RemoveArgs {
+    /// Name of a configured server
+    #[arg(value_name = "SERVER")]
+    pub server: String,
+    /// Only from this file: user or project
+    #[arg(short, long, hide_possible_values = true)]
+    pub scope: Option<EditScope>,
+}
+
+/// `approve`
+#[derive(Debug, Args)]
+pub struct ApproveArgs {
+    /// Name of a server of the project
+    #[arg(value_name = "SERVER")]
+    pub server: String,
+    /// Approve without a question
+    #[arg(short, long)]
+    pub yes: bool,
+}

@@ -1,0 +1,58 @@
+//! Floor 5. Completion in shells: prints the script for a shell, and answers the
+//! shell when that script asks. Starts no server. Called by `cli::main`.
+
+use clap::CommandFactory;
+use clap_complete::env::{Bash, CompleteEnv, Elvish, EnvCompleter, Fish, Powershell, Zsh};
+use serde::Serialize;
+
+use super::args::{Cli, Shell};
+use super::exit::Exit;
+use super::failure::Failure;
+use super::out::Answer;
+
+const SCHEMA: &str = "callboard.completions/1";
+
+/// The variable by which a script asks us.
+const ASK_VAR: &str = "COMPLETE";
+
+#[derive(Serialize)]
+struct ScriptView<'a> {
+    shell: &'static str,
+    script: &'a str,
+}
+
+/// Answers a shell that asks for candidates and ends the process; returns when none asks.
+pub fn answer_shell() {
+    CompleteEnv::with_factory(Cli::command).var(ASK_VAR).complete();
+}
+
+/// The answer of `completions SHELL`: the script.
+pub fn script(shell: Shell) -> Result<Answer, Failure> {
+    let completer: &dyn EnvCompleter = match shell {
+        Shell::Bash => &Bash,
+        Shell::Zsh => &Zsh,
+        Shell::Fish => &Fish,
+        Shell::Elvish => &Elvish,
+        Shell::Powershell => &Powershell,
+    };
+    let mut script = Vec::new();
+    completer
+        .write_registration(ASK_VAR, "callboard", "callboard", "callboard", &mut script)
+        .map_err(|e| Failure::io(Exit::Unhealthy, format!("can't write the script: {e}")))?;
+    let script = String::from_utf8_lossy(&script).into_owned();
+    Answer::new(SCHEMA, &ScriptView { shell: completer.name(), script: &script }, script.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_shell_gets_a_script_that_asks_us() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Elvish, Shell::Powershell] {
+            let answer = script(shell).unwrap();
+            assert!(answer.human.contains("callboard"), "{shell:?}");
+            assert!(answer.human.contains(ASK_VAR), "{shell:?}: {}", answer.human);
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Floor 5. The examples under each `--help`: the manual that people read first.
+//! Text only. Used by `args`.
+
+pub(super) const TOP: &str = "\
+Examples:
+  callboard demo                                      see it work, without any configuration
+  callboard mcp add fs -- npx -y @modelcontextprotocol/server-filesystem .
+  callboard mcp status                                start the servers once and look at them
+  callboard mcp tools fs                              what a server offers
+  callboard mcp call fs list_directory path=.         use it
+  callboard doctor                                    find what is wrong, and how to cure it
+
+Exit codes:
+  0 done   1 tool said isError, or not healthy   2 usage or invalid arguments   3 configuration
+  4 no such server or tool   5 refused by policy   6 needs auth   7 unavailable, not sent (safe to retry)
+  8 sent, outcome unknown   130 interrupted";
+
+pub(super) const MCP: &str = "\
+See:   list  get  status  config  check
+Use:   tools  resources  read  prompts  prompt  call
+Edit:  add  add-json  remove  enable (on)  disable (off)  approve  revoke
+Run:   start  stop  restart  reconnect  reload  logs  wait   (need a running host)
+
+In the verbs of `use`, and in `check`, `-- COMMAND…` or a URL in place of the server runs
+a server once that is not configured:
+  callboard mcp tools -- npx -y @modelcontextprotocol/server-everything
+  callboard mcp call https://example.com/mcp echo message=hello";
+
+pub(super) const EXPLAIN: &str = "\
+Examples:
+  callboard explain                     all codes
+  callboard explain connection_lost     what happened, whether the call ran, what to do
+  callboard explain 7                   an exit code";
+
+pub(super) const COMPLETIONS: &str = "\
+Examples:
+  bash:        source <(callboard completions bash)
+  zsh:         source <(callboard completions zsh)
+  fish:        callboard completions fish | source
+  elvish:      eval (callboard completions elvish | slurp)
+  powershell:  callboard completions powershell | Out-String | Invoke-Expression
+Put the line into your shell's start-up file to keep it.";
+
+pub(super) const DOCTOR: &str = "\
+Looks at files, permissions, commands and variables; starts nothing. Ends with 1 if anything is wrong.
+Examples:
+  callboard doctor
+  callboard doctor --json";
+
+pub(super) const LIST: &str = "\
+Reads the configuration and starts nothing.
+Examples:
+  callboard mcp list
+  callboard mcp list --json
+  callboard mcp list --mcp-config servers.json --strict-mcp-config";
+
+pub(super) const GET: &str = "\
+Reads the configuration and starts nothing. Secret values are masked.
+Examples:
+  callboard mcp get github
+  callboard mcp get github --json";
+
+pub(super) const STATUS: &str = "\
+Starts the approved servers, shows them when all have settled or 2 s after the last became ready,
+and ends them. Ends with 1 if what was asked about is not healthy.
+Examples:
+  callboard mcp status
+  callboard mcp status github             one server in detail
+  callboard mcp status --wait 30s         give slow servers time
+  callboard mcp status --watch            keep them running and redraw on every change";
+
+pub(super) const CONFIG: &str = "\
+The effective configuration, each value with the file it comes from; secret values are masked.
+Examples:
+  callboard mcp config
+  callboard mcp config --json";
+
+pub(super) const TOOLS: &str = "\
+Starts only the servers it needs.
+Examples:
+  callboard mcp tools
+  callboard mcp tools github
+  callboard mcp tools github --json       whole definitions, as the server sent them
+  callboard mcp tools -- uvx mcp-server-time";
+
+pub(super) const RESOURCES: &str = "\
+Examples:
+  callboard mcp resources docs
+  callboard mcp resources docs --json
+  callboard mcp resources -- npx -y @modelcontextprotocol/server-everything";
+
+pub(super) const READ: &str = "\
+Examples:
+  callboard mcp read docs file:///intro.md
+  callboard mcp read docs demo://logo.png -o logo.png
+  callboard mcp read demo://resource/1 -- npx -y @modelcontextprotocol/server-everything";
+
+pub(super) const PROMPTS: &str = "\
+Examples:
+  callboard mcp prompts docs
+  callboard mcp prompts docs --json";
+
+pub(super) const PROMPT: &str = "\
+Arguments of a prompt are texts.
+Examples:
+  callboard mcp prompt docs summarise topic=wind
+  callboard mcp prompt docs summarise '{\"topic\":\"wind\"}'
+  callboard mcp prompt docs summarise @arguments.json";
+
+pub(super) const CALL: &str = "\
+ARGS is a JSON object, `key=value …` typed by the tool's schema, `@file`, or `-` for stdin.
+  key=value      the schema says whether value is a text, a number, a boolean or JSON
+  key:='[1,2]'   JSON, whatever the schema says
+Invalid arguments are refused and never sent.
+
+On a terminal it asks before a tool runs that policy would ask about; without one such a call is
+refused (exit 5). Ctrl-C cancels the call, and the server is told.
+
+Examples:
+  callboard mcp call fs read_text_file path=README.md
+  callboard mcp call fs read_text_file '{\"path\":\"README.md\",\"head\":5}'
+  callboard mcp call fs read_text_file --help          the parameters of that tool
+  echo '{\"path\":\".\"}' | callboard mcp call fs list_directory -
+  callboard mcp call draw render size=64 -o out.png    save the binary parts
+  callboard mcp call echo message=hi -- npx -y @modelcontextprotocol/server-everything
+  callboard mcp call fs list_directory path=. --json | jq .data.result";
+
+pub(super) const ADD: &str = "\
+Everything after the command belongs to the command.
+Examples:
+  callboard mcp add fs -- npx -y @modelcontextprotocol/server-filesystem /srv/data
+  callboard mcp add github -e GITHUB_TOKEN='${GITHUB_TOKEN}' -- github-mcp-server stdio
+  callboard mcp add docs https://example.com/mcp -H 'Authorization=Bearer ${DOCS_TOKEN}'
+  callboard mcp add -s project time -- uvx mcp-server-time
+  callboard mcp add time stdio uvx mcp-server-time --project
+  callboard mcp add docs http https://example.com/mcp
+`${NAME}` is read from the environment when the server starts; quote it, so that the shell leaves it alone.";
+
+pub(super) const ADD_JSON: &str = "\
+Examples:
+  callboard mcp add-json time '{\"command\":\"uvx\",\"args\":[\"mcp-server-time\"]}'
+  callboard mcp add-json docs '{\"url\":\"https://example.com/mcp\",\"trust\":\"read-only\"}'
+  callboard mcp add-json time - < entry.json";
+
+pub(super) const REMOVE: &str = "\
+Examples:
+  callboard mcp remove time
+  callboard mcp rm time -s project";
+
+pub(super) const ENABLE: &str = "\
+Keeps the change in the file that defines the server (`enable` and `on S` are the same).
+Examples:
+  callboard mcp enable time
+  callboard mcp on time";
+
+pub(super) const DISABLE: &str = "\
+Keeps the entry, and starts nothing of it (`disable` and `off S` are the same).
+Examples:
+  callboard mcp disable time
+  callboard mcp off time";
+
+pub(super) const APPROVE: &str = "\
+Shows the whole entry, the command it resolves to and the host variables it reads, and asks. The approval
+holds for exactly this entry: an edit makes it pending again. It is kept outside the project.
+Examples:
+  callboard mcp approve build-tools
+  callboard mcp approve build-tools -y    without a question, for scripts";
+
+pub(super) const REVOKE: &str = "\
+Examples:
+  callboard mcp revoke build-tools";
+
+pub(super) const CHECK: &str = "\
+Starts the server, reads its definitions, and says which clients would reject what. Ends with 1 if any would.
+Examples:
+  callboard mcp check github
+  callboard mcp check github --json
+  callboard mcp check -- node my-server.js";
+
+pub(super) const NEEDS_HOST: &str = "\
+Acts on the running host of this user, and ends with 7 when there is none.";

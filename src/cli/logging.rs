@@ -1,0 +1,46 @@
+//! Floor 5. Log lines of the command line: on stderr, quiet unless asked. Called
+//! once by `cli::main`.
+
+use std::io;
+
+use tracing_subscriber::EnvFilter;
+
+use super::args::{Global, LogFormat, LogLevel};
+
+/// The filter for a level. Libraries below us are kept at warnings until details are asked for.
+pub fn directives(level: LogLevel) -> &'static str {
+    match level {
+        LogLevel::Off => "off",
+        LogLevel::Error => "error",
+        LogLevel::Warn => "warn,ractor=warn,rmcp=warn",
+        LogLevel::Info => "warn,callboard=info,ractor=warn,rmcp=warn",
+        LogLevel::Debug => "info,callboard=debug,ractor=warn,rmcp=warn",
+        LogLevel::Trace => "debug,callboard=trace,ractor=info,rmcp=info",
+    }
+}
+
+/// Sets the one subscriber of the process. Harmless when there is one already.
+pub fn init(global: &Global, color: bool) {
+    let filter = EnvFilter::new(directives(global.log_level));
+    let base = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    let _ = match global.log_format {
+        LogFormat::Text => base.with_ansi(color).with_target(false).try_init(),
+        LogFormat::Json => base.json().try_init(),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::ValueEnum;
+
+    #[test]
+    fn every_level_is_a_filter_and_the_default_keeps_libraries_quiet() {
+        for level in LogLevel::value_variants() {
+            let text = directives(*level);
+            assert!(EnvFilter::builder().parse(text).is_ok(), "{text}");
+        }
+        let text = directives(LogLevel::default());
+        assert!(text.contains("ractor=warn") && text.contains("rmcp=warn"));
+    }
+}

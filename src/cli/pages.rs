@@ -1,0 +1,327 @@
+//! Floor 5. The pages of `callboard explain`: one for every code that an error can
+//! carry. Text only; a test holds it complete. Used by `explain`.
+
+/// What one code means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// The code, as in `error.code`.
+    pub code: &'static str,
+    /// In a few words.
+    pub title: &'static str,
+    /// What happened.
+    pub meaning: &'static str,
+    /// What it says about execution: whether the call ran.
+    pub execution: &'static str,
+    /// What to do.
+    pub cure: &'static str,
+}
+
+const NOT_RUN: &str = "The call did not run: nothing was sent to the server.";
+const MAYBE_RUN: &str = "`delivery` says what is known. not_sent: it did not run, send it again. unknown: it may have run, so look before you repeat it. executed: it ran.";
+const NO_CALL: &str = "No call was under way.";
+
+const fn page(
+    code: &'static str,
+    title: &'static str,
+    meaning: &'static str,
+    execution: &'static str,
+    cure: &'static str,
+) -> Page {
+    Page { code, title, meaning, execution, cure }
+}
+
+/// All pages: the codes of calls in their order, then those of the command line.
+pub const PAGES: [Page; 34] = [
+    page(
+        "unknown_server",
+        "no server of that name",
+        "The name is in no configuration file that was read, or its file could not be read. Names are case-sensitive.",
+        NOT_RUN,
+        "Look at `callboard mcp list`. `callboard doctor` names files that could not be read. `callboard mcp add` adds a server.",
+    ),
+    page(
+        "unknown_tool",
+        "the server has no such tool",
+        "The server was asked, and its list has no tool of that name; or a filter (`tools.include`, `tools.exclude`) hides it, or its definition is quarantined because it is broken.",
+        NOT_RUN,
+        "Look at `callboard mcp tools SERVER`. Use the raw name of the tool, as listed there.",
+    ),
+    page(
+        "unknown_resource",
+        "the server has no such resource",
+        "Neither a resource nor a resource template of the server matches the URI.",
+        NOT_RUN,
+        "Look at `callboard mcp resources SERVER`. For a template, fill in its {parts}.",
+    ),
+    page(
+        "unknown_prompt",
+        "the server has no such prompt",
+        "The server's list has no prompt of that name.",
+        NOT_RUN,
+        "Look at `callboard mcp prompts SERVER`.",
+    ),
+    page(
+        "ambiguous_name",
+        "several servers offer that name",
+        "A name without its server was used, and more than one server offers it. None is picked silently.",
+        NOT_RUN,
+        "Name the server too; the message lists the candidates.",
+    ),
+    page(
+        "invalid_arguments",
+        "the arguments do not fit the tool",
+        "The arguments are not a JSON object, or violate the tool's own schema. The message names the place.",
+        NOT_RUN,
+        "`callboard mcp call SERVER TOOL --help` shows the parameters. Correct the named place.",
+    ),
+    page(
+        "denied",
+        "refused by policy",
+        "A rule refuses this tool: `deniedTools`, an `allowedTools` list that does not name it, `trust: read-only` with a tool that looks mutating, or a managed rule.",
+        NOT_RUN,
+        "`callboard mcp get SERVER` shows the rules of the entry and where they are written. A person's approval does not lift a denial.",
+    ),
+    page(
+        "needs_approval",
+        "a person would have to approve it",
+        "Policy asks before this tool runs, and nobody was there to answer: the command did not run on a terminal.",
+        NOT_RUN,
+        "Run it on a terminal and answer y; or give `-y` in a script, for servers of your own configuration; or name the tool in the entry's `allowedTools`.",
+    ),
+    page(
+        "pending_approval",
+        "a server of the project waits for your approval",
+        "Entries that a project brings along start, contact and expand nothing until you have approved them; an edited entry waits again.",
+        NOT_RUN,
+        "Read the entry with `callboard mcp get SERVER`, then `callboard mcp approve SERVER`.",
+    ),
+    page(
+        "disabled",
+        "the server is turned off",
+        "Its entry says `enabled: false` or `disabled: true`, perhaps in a source that wins over the one you look at.",
+        NOT_RUN,
+        "`callboard mcp on SERVER`; `callboard mcp get SERVER` shows which file turns it off.",
+    ),
+    page(
+        "config_error",
+        "the configuration can't be used as written",
+        "An entry is not valid, a variable it needs is not set, its command is not there or not executable, or a whole file is broken. It is not tried again by itself.",
+        NOT_RUN,
+        "The message names file and key. `callboard doctor` checks everything at once.",
+    ),
+    page(
+        "needs_auth",
+        "the server wants credentials",
+        "It answered 401 or 403, or said so in its own way. It is not tried again by itself, so that an account is not locked.",
+        "The call did not run: the server refused it.",
+        "Set the header or `bearer_token_env` that the server expects, and check that the token is still valid.",
+    ),
+    page(
+        "given_up",
+        "too many restarts",
+        "The server ended again and again, or never became ready, until its restart budget was spent.",
+        NOT_RUN,
+        "`callboard mcp status SERVER` shows its last words on stderr. Run its command by hand to see why it ends.",
+    ),
+    page(
+        "not_ready",
+        "the server is not ready yet",
+        "It is being started or waits for its next attempt, and the longest wait of this call ended.",
+        NOT_RUN,
+        "Try again later, or wait longer with `--timeout`. `callboard mcp status SERVER --wait 60s` shows whether it comes up at all.",
+    ),
+    page(
+        "breaker_open",
+        "too many failures in a row",
+        "The circuit breaker of the server is open: calls are refused without trying until it closes again.",
+        NOT_RUN,
+        "Wait for `retry_after_ms`. The status of the server shows what failed.",
+    ),
+    page(
+        "busy",
+        "too many calls at once",
+        "As many calls as allowed run already, and as many as allowed wait.",
+        NOT_RUN,
+        "Try again after `retry_after_ms`, with fewer calls at once; or raise `limits` of the entry.",
+    ),
+    page(
+        "rate_limited",
+        "too many calls in that time",
+        "The rate limit of the entry, or of the server itself, is used up.",
+        NOT_RUN,
+        "Try again after `retry_after_ms`; or change `rate` of the entry.",
+    ),
+    page(
+        "draining",
+        "the host or the server is going away",
+        "A shutdown or the removal of the server is under way; calls that run may finish, new ones are refused.",
+        NOT_RUN,
+        "Try again when it is back.",
+    ),
+    page(
+        "connect_failed",
+        "no connection to the server",
+        "The process could not be started or did not finish its handshake, or the address could not be reached.",
+        NOT_RUN,
+        "`callboard mcp status SERVER` shows the reason and the last line of stderr; `callboard doctor` checks commands and files.",
+    ),
+    page(
+        "connection_lost",
+        "the connection ended during the call",
+        "The process ended, or the connection broke, while the call was running.",
+        MAYBE_RUN,
+        "Look at the stderr of the server. Repeat the call only if it did not run, or if running twice does no harm.",
+    ),
+    page(
+        "timeout_idle",
+        "no sign of life for too long",
+        "Neither an answer nor progress came within the idle limit (`timeout` of the entry). The server was told to stop working on it.",
+        MAYBE_RUN,
+        "Raise `timeout` of the entry if the tool is slow and reports no progress.",
+    ),
+    page(
+        "timeout_total",
+        "the call took too long in all",
+        "The limit on the whole call passed: `--timeout`, or `max_timeout` of the entry. The server was told to stop working on it.",
+        MAYBE_RUN,
+        "Give more time with `--timeout`, or raise `max_timeout` of the entry.",
+    ),
+    page(
+        "cancelled",
+        "cancelled",
+        "Ctrl-C, or the caller went away. The server was told, if the call had been sent.",
+        MAYBE_RUN,
+        "Nothing, if that was meant.",
+    ),
+    page(
+        "malformed_answer",
+        "an answer that breaks the protocol",
+        "The server answered with something that is not valid JSON or JSON-RPC. Only this call failed.",
+        MAYBE_RUN,
+        "Report it to the server's author. `callboard mcp check SERVER` looks at its definitions too.",
+    ),
+    page(
+        "frame_too_large",
+        "a message over the size limit",
+        "An answer, or a request, is larger than `limits.frame_max` of the entry (16 MiB by default).",
+        MAYBE_RUN,
+        "Ask the tool for less, or raise `limits.frame_max`.",
+    ),
+    page(
+        "http_status",
+        "an HTTP status without an answer",
+        "The server, or a proxy before it, answered with an HTTP error and no JSON-RPC message. The message names the status.",
+        MAYBE_RUN,
+        "404: check the URL (it usually ends in /mcp). 5xx: look at the server's own log. 429, 503: wait for `retry_after_ms`.",
+    ),
+    page(
+        "internal",
+        "a fault of Callboard",
+        "Something happened here that must not happen. Other servers and calls are not concerned.",
+        MAYBE_RUN,
+        "Please report it with the message and the output of `--log-level debug`.",
+    ),
+    page(
+        "server_error",
+        "the server answered with an error",
+        "The call arrived, and the server answered with a JSON-RPC error. `rpc_error` has it as sent. (A tool that fails says `isError` in its result instead, and that is no error of the call.)",
+        "The server has seen the call; whether the tool did a part of its work is known to the server alone.",
+        "Read the message of the server. -32602 usually means arguments it does not accept, -32601 something it does not offer.",
+    ),
+    page(
+        "usage",
+        "the command is not written right",
+        "An unknown verb or option, or one that is missing. The message names it.",
+        NO_CALL,
+        "`--help` after any verb shows its form with examples.",
+    ),
+    page(
+        "needs_host",
+        "the verb needs a running host",
+        "The verb acts on a host that runs in the background, and this version of Callboard has none.",
+        NO_CALL,
+        "`callboard mcp status` starts the servers for a look; `on S` and `off S` change the configuration.",
+    ),
+    page(
+        "not_in_this_version",
+        "not part of this version",
+        "The verb or option belongs to Callboard, and this version does not have it yet.",
+        NO_CALL,
+        "`callboard --help` and `callboard mcp --help` show what there is.",
+    ),
+    page(
+        "not_approved",
+        "nobody confirmed it",
+        "A question was answered with no, or could not be asked because there is no terminal.",
+        "Nothing was done.",
+        "Run it on a terminal and answer y, or give `-y`.",
+    ),
+    page(
+        "exists",
+        "the name is taken",
+        "The file has an entry of that name already.",
+        NO_CALL,
+        "Take another name, remove the entry first, or replace it with `--force`.",
+    ),
+    page(
+        "io_error",
+        "a file can't be read or written",
+        "The message names the file and the reason.",
+        "A call whose output could not be saved did run.",
+        "Check the path, its permissions and the free space.",
+    ),
+];
+
+/// The page of that code.
+pub fn find(code: &str) -> Option<&'static Page> {
+    PAGES.iter().find(|page| page.code == code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::ErrorCode;
+
+    #[test]
+    fn every_code_of_a_call_has_a_page_in_its_order() {
+        let pages: Vec<_> = PAGES.iter().map(|p| p.code).take(ErrorCode::ALL.len()).collect();
+        let codes: Vec<_> = ErrorCode::ALL.iter().map(|c| c.as_str()).collect();
+        assert_eq!(pages, codes);
+    }
+
+    #[test]
+    fn no_page_is_empty_or_doubled() {
+        let mut seen = std::collections::BTreeSet::new();
+        for p in PAGES {
+            assert!(seen.insert(p.code), "{} twice", p.code);
+            for text in [p.title, p.meaning, p.execution, p.cure] {
+                assert!(text.len() > 3, "{} has an empty part", p.code);
+            }
+        }
+    }
+
+    #[test]
+    fn every_code_that_the_command_line_makes_has_a_page() {
+        let sources = include_dir();
+        assert!(sources.len() > 5, "the sources of this floor were not found");
+        for (file, text) in sources {
+            let text = text.split("#[cfg(test)]").next().unwrap_or_default();
+            for part in text.split("Failure::new(").skip(1) {
+                let Some(code) = part.trim_start().strip_prefix('"').and_then(|p| p.split('"').next()) else {
+                    continue;
+                };
+                assert!(find(code).is_some(), "{file}: code {code} has no page");
+            }
+        }
+    }
+
+    fn include_dir() -> Vec<(String, String)> {
+        let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cli");
+        std::fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|e| e == "rs"))
+            .map(|path| (path.display().to_string(), std::fs::read_to_string(&path).unwrap()))
+            .collect()
+    }
+}

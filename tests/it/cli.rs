@@ -1,0 +1,137 @@
+//! The program as a script sees it: usage, help, codes, completion.
+
+use crate::cli_home::Home;
+
+#[test]
+fn a_wrong_verb_is_a_usage_error_in_both_forms() {
+    let home = Home::new();
+    let ran = home.run(&["mcp", "sttus"]);
+    ran.expect(2);
+    assert_eq!(ran.stdout, "");
+    assert!(
+        ran.stderr.starts_with("error: ") && ran.stderr.contains("\nfix: did you mean `status`?"),
+        "{ran:?}"
+    );
+
+    let json = home.run(&["mcp", "sttus", "--json"]).json(2);
+    assert_eq!(json["schema"], "callboard.error/1");
+    assert_eq!(json["ok"], false);
+    assert_eq!(json["error"]["code"], "usage");
+    assert_eq!(json["error"]["exit_code"], 2);
+}
+
+#[test]
+fn help_teaches_every_verb_with_an_example() {
+    let home = Home::new();
+    let mcp = home.run(&["mcp", "--help"]);
+    mcp.expect(0);
+    let verbs = [
+        "list",
+        "get",
+        "status",
+        "config",
+        "tools",
+        "resources",
+        "read",
+        "prompts",
+        "prompt",
+        "call",
+        "check",
+        "add",
+        "add-json",
+        "remove",
+        "enable",
+        "disable",
+        "on",
+        "off",
+        "approve",
+        "revoke",
+    ];
+    for verb in verbs {
+        assert!(mcp.stdout.contains(&format!("  {verb} ")), "{verb} is not in the list: {}", mcp.stdout);
+        let help = home.run(&["mcp", verb, "--help"]);
+        help.expect(0);
+        assert!(help.stdout.contains(&format!("callboard mcp {verb}")), "{verb}: {}", help.stdout);
+        assert_eq!(help.stderr, "");
+    }
+    for verb in ["doctor", "explain", "completions"] {
+        assert!(home.run(&[verb, "--help"]).expect(0).stdout.contains("Examples:"), "{verb}");
+    }
+}
+
+#[test]
+fn no_verb_shows_the_help_and_is_a_usage_error() {
+    let home = Home::new();
+    let ran = home.run(&[]);
+    ran.expect(2);
+    assert!(ran.stderr.contains("callboard demo"), "{ran:?}");
+    assert_eq!(home.run(&["mcp", "--json"]).json(2)["error"]["code"], "usage");
+}
+
+#[test]
+fn verbs_of_a_running_host_end_with_seven() {
+    let home = Home::new();
+    for words in [
+        &["mcp", "start", "x"][..],
+        &["mcp", "stop", "x"],
+        &["mcp", "restart"],
+        &["mcp", "reload"],
+        &["mcp", "reconnect"],
+        &["mcp", "logs", "x", "-f"],
+        &["mcp", "wait", "--timeout", "1s"],
+        &["mcp", "on"],
+        &["mcp", "off"],
+    ] {
+        let ran = home.run(words);
+        ran.expect(7);
+        assert!(ran.stderr.contains("needs a running host"), "{ran:?}");
+    }
+    assert_eq!(home.run(&["--json", "mcp", "reload"]).json(7)["error"]["code"], "needs_host");
+}
+
+#[test]
+fn words_of_later_versions_say_so() {
+    let home = Home::new();
+    for words in [&["mcp", "why", "x"][..], &["secret", "list"], &["--mcp-serve"], &["-p", "hello"]] {
+        let ran = home.run(words);
+        ran.expect(2);
+        assert!(ran.stderr.contains("not part of this version"), "{ran:?}");
+    }
+}
+
+#[test]
+fn a_code_is_explained_and_a_stranger_is_not() {
+    let home = Home::new();
+    let json = home.run(&["explain", "connection_lost", "--json"]).json(0);
+    assert_eq!(json["schema"], "callboard.explain/1");
+    assert_eq!(json["data"]["code"], "connection_lost");
+    home.run(&["explain", "nonsense"]).expect(2);
+}
+
+#[test]
+fn completion_knows_the_verbs() {
+    let home = Home::new();
+    assert!(home.run(&["completions", "bash"]).expect(0).stdout.contains("callboard"));
+    let asked = home
+        .command(&["--", "callboard", "mcp", "re"])
+        .env("COMPLETE", "bash")
+        .env("_CLAP_COMPLETE_INDEX", "2")
+        .output()
+        .unwrap();
+    let words = String::from_utf8(asked.stdout).unwrap();
+    for verb in ["read", "remove", "resources", "revoke"] {
+        assert!(words.contains(verb), "{verb} is missing in {words:?}");
+    }
+}
+
+#[test]
+fn a_closed_pipe_ends_quietly() {
+    let home = Home::new();
+    let mut command = home.command(&["explain", "--json"]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = command.stdout(writer).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let output = output.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert_eq!(output.status.code(), Some(0));
+}

@@ -1,0 +1,4 @@
+//! The one integration binary: what holds across modules, and for the built program.
+
+mod cli;
+mod cli_home;
