@@ -24,6 +24,13 @@ impl Drop for TaskHandle {
     }
 }
 
+impl TaskHandle {
+    /// Whether the task has ended.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.0.is_finished()
+    }
+}
+
 struct Report<M: Message, L: FnOnce(Lost) -> M> {
     to: ActorRef<M>,
     lost: Option<L>,

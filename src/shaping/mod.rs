@@ -1,2 +1,3 @@
 //! Stub.
 pub mod redact;
+pub mod render;

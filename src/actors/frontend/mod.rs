@@ -1,33 +1,10 @@
-//! Floor 3. The front end: resolves names, asks the policy, admits, forwards.
+//! Floor 3. The front end: the one door for calls. It resolves names in the catalogue
+//! snapshot, asks the policy, and forwards to the server's actor; the reply port
+//! travels along and never comes back here.
 
-use bytes::Bytes;
-use tokio::sync::mpsc;
+mod actor;
+mod reference;
+mod route;
 
-use crate::call::{CallError, CallEvent, CallReply, CallRequest};
-
-/// Progress events that may wait for one caller.
-pub const CALL_EVENTS_MAX: usize = 64;
-
-/// The way to call a server. Cheap to clone; a plain seam for the edges.
-#[derive(Clone, Debug)]
-pub struct FrontendRef {
-    _private: (),
-}
-
-impl FrontendRef {
-    /// Sends one request and waits for its one answer. Dropping the future cancels the call:
-    /// the server is told once. `events` receives progress while it runs.
-    pub async fn call(
-        &self,
-        request: CallRequest,
-        events: Option<mpsc::Sender<CallEvent>>,
-    ) -> Result<CallReply, CallError> {
-        let _ = (request, events, Bytes::new());
-        unimplemented!()
-    }
-
-    /// A fresh call id.
-    pub fn next_call_id(&self) -> crate::id::CallId {
-        unimplemented!()
-    }
-}
+pub(crate) use actor::{FrontendActor, FrontendArgs};
+pub use reference::{CALL_EVENTS_MAX, FrontendRef};

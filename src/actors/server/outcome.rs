@@ -138,7 +138,7 @@ fn answer_error(code: ErrorCode, text: String) -> CallError {
 
 fn lost(shared: &Shared, fault: &LinkFault, stderr: &str) -> CallError {
     let server = &shared.server;
-    let mut text = format!("{server}: {}", shared.redactor.text(&describe(fault)));
+    let mut text = format!("{server}: {}", shared.redactor.text(&fault.to_string()));
     let from_fault = match fault {
         LinkFault::Exited { stderr, .. } => stderr.as_str(),
         _ => "",

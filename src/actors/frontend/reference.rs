@@ -1,0 +1,64 @@
+//! The seam to the front end: what the edges call.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use ractor::ActorRef;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+use super::actor::{Arrival, FrontendMsg};
+use crate::call::{CallError, CallEvent, CallReply, CallRequest, ErrorCode, Origin, Phase};
+use crate::id::CallId;
+use crate::time::Monotonic;
+
+/// Progress events that may wait for one caller; a caller that does not read loses them.
+pub const CALL_EVENTS_MAX: usize = 64;
+
+/// The way to call a server. Cheap to clone; a plain seam for the edges.
+#[derive(Clone, Debug)]
+pub struct FrontendRef {
+    actor: ActorRef<FrontendMsg>,
+    /// Permits are taken before the mailbox: mailboxes have no bound of their own.
+    admission: Arc<Semaphore>,
+    in_flight_max: usize,
+    next_call: Arc<AtomicU64>,
+}
+
+impl FrontendRef {
+    pub(crate) fn new(actor: ActorRef<FrontendMsg>, in_flight_max: usize) -> Self {
+        let admission = Arc::new(Semaphore::new(in_flight_max));
+        Self { actor, admission, in_flight_max, next_call: Arc::new(AtomicU64::new(1)) }
+    }
+
+    /// Sends one request and waits for its one answer. Dropping the future cancels the call:
+    /// the server is told once. `events` receives progress while it runs.
+    pub async fn call(
+        &self,
+        request: CallRequest,
+        events: Option<mpsc::Sender<CallEvent>>,
+    ) -> Result<CallReply, CallError> {
+        let Ok(permit) = self.admission.clone().try_acquire_owned() else {
+            let text = format!("{} calls are running or waiting already (in_flight_max)", self.in_flight_max);
+            return Err(CallError::refused(ErrorCode::Busy, Phase::Admission, Origin::Host, text)
+                .after(Duration::from_secs(1)));
+        };
+        let (reply, answer) = oneshot::channel();
+        let arrival = Arrival { request, events, reply, permit, admitted: Monotonic::now() };
+        if self.actor.cast(FrontendMsg::Call(Box::new(arrival))).is_err() {
+            return Err(gone());
+        }
+        answer.await.unwrap_or_else(|_| Err(gone()))
+    }
+
+    /// A fresh call id.
+    pub fn next_call_id(&self) -> CallId {
+        CallId(self.next_call.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+fn gone() -> CallError {
+    let text = "the host is shutting down; the call was dropped, and whether it ran is not known";
+    CallError::refused(ErrorCode::Draining, Phase::Admission, Origin::Host, text)
+        .delivered(crate::call::Delivery::Unknown)
+}

@@ -1,0 +1,10 @@
+//! Floor 3. The supervisor: one_for_one over the server actors. It starts them,
+//! restarts one that panicked, replaces what a reload changed, and publishes the
+//! directory. It never stops because of a child.
+
+mod actor;
+mod children;
+mod views;
+
+pub(crate) use actor::{SupervisorActor, SupervisorArgs, SupervisorRef};
+pub(crate) use views::initial_view;
