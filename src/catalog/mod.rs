@@ -6,5 +6,6 @@ pub mod definition;
 pub mod items;
 mod json;
 pub mod merge;
+pub mod naming;
 pub mod pages;
 pub mod parse;
