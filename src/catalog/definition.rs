@@ -161,7 +161,7 @@ impl Draft<'_> {
                 found.len(),
                 limits::DESCRIPTION_LEN_MAX
             ));
-            found.truncate(found.floor_char_boundary(limits::DESCRIPTION_LEN_MAX));
+            found.truncate(cut(&found, limits::DESCRIPTION_LEN_MAX).len());
         }
         Some(found)
     }

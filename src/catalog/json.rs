@@ -103,7 +103,11 @@ pub(crate) fn text(value: &[u8]) -> Option<String> {
 
 /// `text` cut to at most `len_max` bytes, on a character boundary.
 pub(crate) fn cut(text: &str, len_max: usize) -> &str {
-    &text[..text.floor_char_boundary(len_max)]
+    let mut end = len_max.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
 }
 
 /// `part` is a slice of `whole`: the offsets follow from the addresses.
