@@ -1,5 +1,6 @@
 //! Protocol revisions and eras, and how messages are adapted between them.
-//! Facts: MCP revisions 2024-11-05 to 2026-07-28 (`ground.md` 1).
+//! Facts: MCP revisions 2024-11-05 to 2026-07-28. Called wherever a message crosses from
+//! one era to the other; the edits themselves are made by `splice::answer` and `splice::request`.
 
 use std::fmt;
 
@@ -63,8 +64,55 @@ impl Revision {
     }
 }
 
+/// The key that says what kind of result a modern result is.
+pub const RESULT_TYPE: &str = "resultType";
+
+/// A legacy server's code for a resource that does not exist.
+const RESOURCE_NOT_FOUND: i32 = -32002;
+const INVALID_PARAMS: i32 = -32602;
+
+/// The error code that a caller of era `to` expects where a server of the other era wrote `code` in its
+/// answer to `method`. Only "resource not found" of `resources/read` changed: −32002 became −32602
+/// in 2026-07-28; the way back is not unique and nothing is made of it.
+pub fn error_code(code: i32, method: &str, to: Era) -> i32 {
+    match (to, method, code) {
+        (Era::Modern, "resources/read", RESOURCE_NOT_FOUND) => INVALID_PARAMS,
+        _ => code,
+    }
+}
+
 impl fmt::Display for Revision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn revisions_are_read_as_they_are_written() {
+        for revision in Revision::ALL {
+            assert_eq!(Revision::parse(&revision.to_string()), Some(revision));
+        }
+        assert_eq!(Revision::parse("1999-01-01"), None);
+        assert_eq!(Revision::parse("2025-06-18 "), None);
+    }
+
+    #[test]
+    fn only_the_newest_revision_is_modern_and_only_the_oldest_two_may_batch() {
+        let modern: Vec<_> = Revision::ALL.into_iter().filter(|r| r.era() == Era::Modern).collect();
+        assert_eq!(modern, [Revision::LATEST]);
+        assert_eq!(Revision::LATEST_LEGACY.era(), Era::Legacy);
+        let batches: Vec<_> = Revision::ALL.into_iter().filter(|r| r.has_batches()).collect();
+        assert_eq!(batches, [Revision::R2024_11_05, Revision::R2025_03_26]);
+    }
+
+    #[test]
+    fn resource_not_found_has_another_code_in_the_modern_era() {
+        assert_eq!(error_code(-32002, "resources/read", Era::Modern), -32602);
+        assert_eq!(error_code(-32002, "tools/call", Era::Modern), -32002);
+        assert_eq!(error_code(-32602, "resources/read", Era::Legacy), -32602);
     }
 }

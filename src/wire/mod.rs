@@ -8,3 +8,6 @@ pub mod frame;
 pub mod scan;
 pub mod splice;
 pub mod sse;
+
+#[cfg(test)]
+mod golden_tests;

@@ -46,8 +46,8 @@ pub(super) struct Object<'k> {
 }
 
 impl<'k> Object<'k> {
-    /// Walks the object that begins at the cursor (`false` from `is_object` first) and
-    /// remembers the members whose key is one of `keys`. `base` is added to all offsets.
+    /// Walks the object whose bracket is next at the cursor over `bytes` and remembers the
+    /// members whose key is one of `keys`. `base` is added to all offsets.
     pub(super) fn walk(
         cursor: &mut Cursor<'_>,
         bytes: &[u8],

@@ -6,12 +6,14 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
+mod answer;
 mod edit;
 mod request;
 
+pub use answer::{AnswerSplice, answer};
 pub use request::{MetaRewrite, RequestSplice, SpliceError, request};
 
-use edit::quoted;
+use edit::{Writer, quoted};
 
 /// A message as pieces that are written one after the other: large payloads are
 /// slices of what came in, never copied.
@@ -54,11 +56,9 @@ impl Parts {
 /// Replaces the span of an id in a message: used to hand an answer back under the caller's own id.
 /// `with` is raw JSON.
 pub fn replace(message: &Bytes, span: Range<usize>, with: &[u8]) -> Parts {
-    let mut parts = Parts::default();
-    parts.push(message.slice(..span.start));
-    parts.push(Bytes::copy_from_slice(with));
-    parts.push(message.slice(span.end..));
-    parts
+    let mut writer = Writer::new(b"");
+    writer.splice(message, 0..message.len(), vec![(span, Bytes::copy_from_slice(with))]);
+    writer.finish(b"")
 }
 
 /// The message with its line ends turned into spaces, so that it fits on one line of a
