@@ -1,14 +1,27 @@
 //! Floor 4. The runtime: starts the actors in order, hands out their refs and
 //! snapshots, and shuts down in order. The edges see this and nothing below.
 
-use std::collections::BTreeMap;
+mod connectors;
+mod wait;
+
+pub use self::wait::{ViewWatch, is_settled};
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::actors::frontend::FrontendRef;
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::sync::watch;
+
+use crate::actors::directory::Directory;
+use crate::actors::frontend::{FrontendActor, FrontendArgs, FrontendRef, Gate};
+use crate::actors::registry::{RegistryActor, RegistryArgs, RegistryRef};
+use crate::actors::supervisor::{SupervisorActor, SupervisorArgs, SupervisorRef};
 use crate::catalog::merge::Catalog;
 use crate::config::spec::{NamingStyle, ServerSet};
 use crate::id::ServerId;
+use crate::shaping::redact::Redactor;
+use crate::transport::DuplexPeer;
 use crate::view::ServerView;
 
 /// What a runtime is started with.
@@ -16,75 +29,199 @@ use crate::view::ServerView;
 pub struct RuntimePlan {
     /// The configured servers.
     pub servers: ServerSet,
-    /// Only these run; `None` means all. Others stay dormant or parked.
-    pub only: Option<Vec<ServerId>>,
+    /// Only these start by themselves; `None` means all that are eager.
+    pub only: Option<BTreeSet<ServerId>>,
+    /// In-process peers in place of the configured transport: built-in servers, tests.
+    pub in_process: BTreeMap<ServerId, DuplexPeer>,
+    /// Variables of this process that children may see.
+    pub host_env: BTreeMap<String, String>,
+    /// Names of further host variables for every child (`env.passthrough`).
+    pub env_passthrough: Vec<String>,
     /// How exposed names are made.
     pub naming: NamingStyle,
     /// Longest exposed name.
     pub name_len_max: usize,
     /// Exposed names that no server may take.
     pub reserved: Vec<String>,
-    /// Calls in flight in all.
+    /// Calls in flight or waiting, in all.
     pub in_flight_max: usize,
-    /// Spawns at once.
-    pub spawns_max: usize,
+    /// What the policy goes by.
+    pub gate: Gate,
 }
 
-/// A running host.
+impl Default for RuntimePlan {
+    fn default() -> Self {
+        Self {
+            servers: ServerSet::default(),
+            only: None,
+            in_process: BTreeMap::new(),
+            host_env: BTreeMap::new(),
+            env_passthrough: Vec::new(),
+            naming: NamingStyle::default(),
+            name_len_max: 64,
+            reserved: Vec::new(),
+            in_flight_max: 1024,
+            gate: Gate::default(),
+        }
+    }
+}
+
+/// A running host. Dropping it without [`Runtime::shutdown`] ends the children too, but
+/// does not wait for their end.
 #[derive(Debug)]
 pub struct Runtime {
-    _private: (),
+    frontend: FrontendRef,
+    supervisor: SupervisorRef,
+    root: ActorRef<()>,
+    directory: watch::Receiver<Arc<Directory>>,
+    catalog: watch::Receiver<Arc<Catalog>>,
+}
+
+/// The parent of the registry, the supervisor and the front end. It holds nothing.
+struct RootActor;
+
+impl Actor for RootActor {
+    type Msg = ();
+    type State = ();
+    type Arguments = ();
+
+    async fn pre_start(&self, _me: ActorRef<()>, (): ()) -> Result<(), ActorProcessingErr> {
+        Ok(())
+    }
+
+    /// A failure of one of the three is a bug that nothing here can mend: the host says so
+    /// and refuses calls from then on; the servers' children still end with the supervisor.
+    async fn handle_supervisor_evt(
+        &self,
+        _me: ActorRef<()>,
+        event: ractor::SupervisionEvent,
+        (): &mut (),
+    ) -> Result<(), ActorProcessingErr> {
+        if let ractor::SupervisionEvent::ActorFailed(cell, error) = event {
+            tracing::error!(actor = %cell.get_id(), %error, "a core actor failed: a bug, please report it");
+        }
+        Ok(())
+    }
+}
+
+/// A core actor could not be started: the runtime of tokio is shutting down.
+#[derive(Debug)]
+pub struct StartError(String);
+
+impl std::fmt::Display for StartError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the host could not be started: {}", self.0)
+    }
+}
+
+impl std::error::Error for StartError {}
+
+impl From<ractor::SpawnErr> for StartError {
+    fn from(error: ractor::SpawnErr) -> Self {
+        Self(error.to_string())
+    }
 }
 
 impl Runtime {
-    /// Starts supervisor, registry, front end and one actor per entry; returns at once.
-    pub async fn start(plan: RuntimePlan) -> Self {
-        let _ = plan;
-        unimplemented!()
+    /// Starts registry, supervisor, front end and one actor per entry; returns before any
+    /// server has answered.
+    pub async fn start(plan: RuntimePlan) -> Result<Self, StartError> {
+        let (catalog_out, catalog) = watch::channel(Arc::new(Catalog::default()));
+        let (directory_out, directory) = watch::channel(Arc::new(Directory::default()));
+        let (root, _) = Actor::spawn(None, RootActor, ()).await?;
+        let registry = RegistryArgs {
+            style: plan.naming,
+            name_len_max: plan.name_len_max,
+            reserved: plan.reserved.clone(),
+            out: catalog_out,
+        };
+        let (registry, _) = Actor::spawn_linked(None, RegistryActor, registry, root.get_cell()).await?;
+        let args = SupervisorArgs { registry: RegistryRef(registry), directory: directory_out };
+        let (supervisor, _) = Actor::spawn_linked(None, SupervisorActor, args, root.get_cell()).await?;
+        let supervisor = SupervisorRef(supervisor);
+        let args = FrontendArgs {
+            catalog: catalog.clone(),
+            directory: directory.clone(),
+            gate: Arc::new(plan.gate.clone()),
+        };
+        let (frontend, _) = Actor::spawn_linked(None, FrontendActor, args, root.get_cell()).await?;
+        let frontend = FrontendRef::new(frontend, plan.in_flight_max);
+        let runtime = Self { frontend, supervisor, root, directory, catalog };
+        runtime.reload(&plan).await;
+        Ok(runtime)
+    }
+
+    /// Makes the servers equal to the plan: unchanged ones keep their process, removed ones
+    /// drain first. Returns when what was removed or replaced is gone.
+    pub async fn reload(&self, plan: &RuntimePlan) {
+        let redactor = Arc::new(Redactor::new(&plan.servers.secrets));
+        self.supervisor.apply(connectors::plan(plan), redactor).await;
     }
 
     /// The way to call.
     pub fn frontend(&self) -> FrontendRef {
-        unimplemented!()
+        self.frontend.clone()
     }
 
     /// All servers, sorted by name.
     pub fn status(&self) -> Vec<ServerView> {
-        unimplemented!()
+        self.directory.borrow().entries.values().map(|entry| entry.view.borrow().clone()).collect()
     }
 
     /// The merged catalogue as of now.
     pub fn catalog(&self) -> Arc<Catalog> {
-        unimplemented!()
+        self.catalog.borrow().clone()
     }
 
-    /// Waits until each of `wanted` (all when empty) is settled *and* listed in the catalogue, or
-    /// until `within` has passed. Returns the views then.
+    /// The directory, for those who follow single servers.
+    pub fn directory(&self) -> Arc<Directory> {
+        self.directory.borrow().clone()
+    }
+
+    /// Starts a dormant server; `false` when no such server can run.
+    pub fn start_server(&self, server: &ServerId) -> bool {
+        self.with(server, |server| server.start())
+    }
+
+    /// Connects a server afresh; `false` when no such server can run.
+    pub fn restart_server(&self, server: &ServerId) -> bool {
+        self.with(server, |server| server.restart())
+    }
+
+    fn with(&self, server: &ServerId, act: impl FnOnce(&crate::actors::server::ServerRef)) -> bool {
+        let directory = self.directory.borrow();
+        match directory.entries.get(server).and_then(|entry| entry.server.as_ref()) {
+            Some(server) => {
+                act(server);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Waits until each of `wanted` (all when empty) is settled and its lists have been read,
+    /// or until `within` has passed. Returns the views then.
     pub async fn settle(&self, wanted: &[ServerId], within: Duration) -> Vec<ServerView> {
-        let _ = (wanted, within);
-        unimplemented!()
+        let mut watch = ViewWatch::new(self.directory.clone(), wanted);
+        let _ = tokio::time::timeout(within, watch.settled()).await;
+        self.status()
     }
 
-    /// As `settle`, but ends `grace` after the last server became ready, whatever the rest does:
-    /// what `mcp status` shows.
+    /// As `settle` for all servers, but ends `grace` after the last one became ready,
+    /// whatever the rest does: what `mcp status` shows.
     pub async fn settle_or_grace(&self, grace: Duration) -> Vec<ServerView> {
-        let _ = grace;
-        unimplemented!()
+        ViewWatch::new(self.directory.clone(), &[]).settled_or_quiet(grace).await;
+        self.status()
     }
 
-    /// Last lines of stderr of a server, redacted.
-    pub async fn stderr(&self, server: &ServerId) -> Option<String> {
-        let _ = server;
-        unimplemented!()
+    /// Follows the views of `wanted`, or of all servers when it is empty. For live tables.
+    pub fn watch(&self, wanted: &[ServerId]) -> ViewWatch {
+        ViewWatch::new(self.directory.clone(), wanted)
     }
 
     /// Ends everything in order: refuse, drain, stop all servers in parallel.
     pub async fn shutdown(self) {
-        unimplemented!()
-    }
-
-    /// Known names to servers: for messages.
-    pub fn names(&self) -> BTreeMap<String, ServerId> {
-        unimplemented!()
+        self.supervisor.shutdown().await;
+        let _ = self.root.stop_and_wait(None, None).await;
     }
 }

@@ -10,7 +10,7 @@ use crate::actors::directory::Directory;
 use crate::actors::server::msg::{ReplyPort, Submission};
 use crate::call::{CallEvent, CallRequest};
 use crate::catalog::merge::Catalog;
-use crate::policy::access::Access;
+use super::gate::Gate;
 use crate::time::Monotonic;
 
 /// One call as it comes in.
@@ -35,7 +35,7 @@ pub(crate) enum FrontendMsg {
 pub(crate) struct FrontendArgs {
     pub catalog: watch::Receiver<Arc<Catalog>>,
     pub directory: watch::Receiver<Arc<Directory>>,
-    pub access: Arc<Access>,
+    pub gate: Arc<Gate>,
 }
 
 pub(crate) struct FrontendActor;
@@ -65,7 +65,7 @@ impl Actor for FrontendActor {
         }
         let routed = {
             let (catalog, directory) = (state.catalog.borrow(), state.directory.borrow());
-            route::route(&arrival.request, &catalog, &directory, &state.access)
+            route::route(&arrival.request, &catalog, &directory, &state.gate)
         };
         match routed {
             Ok(to) => {

@@ -3,8 +3,10 @@
 //! travels along and never comes back here.
 
 mod actor;
+mod gate;
 mod reference;
 mod route;
 
 pub(crate) use actor::{FrontendActor, FrontendArgs};
+pub use gate::Gate;
 pub use reference::{CALL_EVENTS_MAX, FrontendRef};

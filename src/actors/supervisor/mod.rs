@@ -6,5 +6,5 @@ mod actor;
 mod children;
 mod views;
 
-pub(crate) use actor::{SupervisorActor, SupervisorArgs, SupervisorRef};
+pub(crate) use actor::{Planned, SupervisorActor, SupervisorArgs, SupervisorRef};
 pub(crate) use views::initial_view;

@@ -1,0 +1,144 @@
+//! From a request to the server that takes it, or to the refusal: a decision on
+//! snapshots. A stale snapshot can refuse, never misroute: identity is (server, raw name).
+
+use std::sync::Arc;
+
+use crate::actors::directory::{Directory, DirectoryEntry};
+use crate::actors::server::ServerRef;
+use crate::call::{CallError, CallRequest, ErrorCode, ItemKind, Origin, Phase, Target};
+use crate::catalog::items::{Item, ListKind};
+use crate::catalog::merge::{Catalog, Resolution};
+use crate::id::ServerId;
+use crate::view::{LifeState, ParkReason};
+
+/// How many look-alikes a refusal names.
+const SIMILAR_MAX: usize = 3;
+
+/// Where a call goes.
+#[derive(Debug)]
+pub(super) struct Routed {
+    pub server: ServerRef,
+    pub kind: ItemKind,
+    pub name: String,
+}
+
+type Refusal = Box<CallError>;
+
+/// Finds the server and item of a request and asks the policy.
+pub(super) fn route(
+    request: &CallRequest,
+    catalog: &Catalog,
+    directory: &Directory,
+    access: &super::gate::Gate,
+) -> Result<Routed, Refusal> {
+    if directory.draining {
+        let text = "the host is shutting down; nothing was sent";
+        return Err(refusal(ErrorCode::Draining, Phase::Admission, Origin::Host, text));
+    }
+    let (server, kind, name) = match &request.target {
+        Target::Direct { server, kind, name } => (server.clone(), *kind, name.clone()),
+        Target::Exposed(exposed) => {
+            let route = resolve(exposed, catalog)?;
+            (route.0, ItemKind::Tool, route.1)
+        }
+    };
+    let Some(entry) = directory.entries.get(&server) else {
+        return Err(unknown_server(&server, directory));
+    };
+    let Some(actor) = &entry.server else { return Err(cannot_run(&server, entry)) };
+    let item = known(&server, kind, &name, catalog, entry)?;
+    access
+        .check(request, entry, kind, &name, item.as_deref())
+        .map_err(|error| Box::new(error.on(&server).about(&name)))?;
+    Ok(Routed { server: actor.clone(), kind, name })
+}
+
+fn resolve(exposed: &str, catalog: &Catalog) -> Result<(ServerId, String), Refusal> {
+    match catalog.resolve(exposed) {
+        Resolution::One(route) => Ok((route.server.clone(), route.item.name.clone())),
+        Resolution::Ambiguous(candidates) => {
+            let text = format!("{exposed} is offered by several servers: {}", candidates.join(", "));
+            let error = refusal(ErrorCode::AmbiguousName, Phase::Resolve, Origin::Caller, text);
+            Err(Box::new(error.fix("use one of these names")))
+        }
+        Resolution::Unknown => {
+            let text = format!("no tool is called {exposed}{}", hint(&catalog.similar(exposed, None, SIMILAR_MAX)));
+            Err(refusal(ErrorCode::UnknownTool, Phase::Resolve, Origin::Caller, text))
+        }
+    }
+}
+
+fn unknown_server(server: &ServerId, directory: &Directory) -> Refusal {
+    let names: Vec<&str> = directory.entries.keys().map(ServerId::as_str).collect();
+    let text = if names.is_empty() {
+        format!("no server is called {server}: none is configured")
+    } else {
+        format!("no server is called {server}; configured: {}", names.join(", "))
+    };
+    let error = refusal(ErrorCode::UnknownServer, Phase::Resolve, Origin::Caller, text);
+    Box::new(error.on(server).fix("callboard mcp list"))
+}
+
+/// The refusal of an entry that has no actor: it says what its view says.
+fn cannot_run(server: &ServerId, entry: &DirectoryEntry) -> Refusal {
+    let view = entry.view.borrow();
+    let code = match view.state {
+        LifeState::Parked(ParkReason::Disabled) => ErrorCode::Disabled,
+        LifeState::Parked(ParkReason::PendingApproval) => ErrorCode::PendingApproval,
+        LifeState::Parked(ParkReason::GivenUp) => ErrorCode::GivenUp,
+        _ => ErrorCode::ConfigError,
+    };
+    let why = view.why.clone().unwrap_or_else(|| "it can't be started".to_owned());
+    let error = refusal(code, Phase::Policy, Origin::Config, format!("{server}: {why}")).on(server);
+    Box::new(match &view.fix {
+        Some(fix) => error.fix(fix.clone()),
+        None => error,
+    })
+}
+
+/// The item, if the catalogue knows it. An item that a fully listed server does not have is
+/// refused here; before that the server itself decides. Resources may exist unlisted.
+fn known(
+    server: &ServerId,
+    kind: ItemKind,
+    name: &str,
+    catalog: &Catalog,
+    entry: &DirectoryEntry,
+) -> Result<Option<Arc<Item>>, Refusal> {
+    let item = catalog.find(server, kind, name).cloned();
+    let (list, code, word) = match kind {
+        ItemKind::Tool => (ListKind::Tools, ErrorCode::UnknownTool, "tool"),
+        ItemKind::Prompt => (ListKind::Prompts, ErrorCode::UnknownPrompt, "prompt"),
+        ItemKind::Resource => return Ok(item),
+    };
+    let hidden = kind == ItemKind::Tool && entry.spec.as_ref().is_some_and(|spec| !spec.filter.keeps(name));
+    if hidden {
+        let text = format!("{server} hides the tool {name} (tools.include / tools.exclude)");
+        let error = refusal(ErrorCode::Denied, Phase::Policy, Origin::Config, text);
+        return Err(Box::new(error.on(server).about(name)));
+    }
+    if item.is_some() || !entry.view.borrow().listed {
+        return Ok(item);
+    }
+    let Some(offered) = catalog.servers.get(server).map(|known| known.list(list)) else { return Ok(None) };
+    if offered.incomplete {
+        return Ok(None);
+    }
+    let text = match offered.quarantined.iter().find(|bad| bad.name == name) {
+        Some(bad) => format!("the definition of {name} on {server} is quarantined: {}", bad.reason),
+        None => {
+            let similar = catalog.similar(name, Some(server), SIMILAR_MAX);
+            format!("{server} has no {word} called {name}{}", hint(&similar))
+        }
+    };
+    let error = refusal(code, Phase::Resolve, Origin::Caller, text).on(server).about(name);
+    Err(Box::new(error.fix(format!("callboard mcp {word}s {server}"))))
+}
+
+fn hint(similar: &[String]) -> String {
+    if similar.is_empty() { String::new() } else { format!("; did you mean {}?", similar.join(" or ")) }
+}
+
+fn refusal(code: ErrorCode, phase: Phase, origin: Origin, text: impl Into<String>) -> Refusal {
+    Box::new(CallError::refused(code, phase, origin, text))
+}
