@@ -3,7 +3,9 @@
 //! Called by `main` of the binary.
 
 pub mod args;
+pub mod call_args;
 pub mod complete;
+pub mod content;
 pub mod exit;
 pub mod explain;
 pub mod failure;
@@ -12,6 +14,7 @@ pub mod host;
 pub mod logging;
 pub mod out;
 pub mod pages;
+pub mod status_view;
 pub mod table;
 pub mod text;
 pub mod usage;

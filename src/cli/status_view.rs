@@ -1,0 +1,436 @@
+//! Floor 5. How servers look in `status`: the JSON shape, the table, the sheet of one
+//! server, and what counts as healthy. Pure: takes `now`. Used by `status` and `watch`.
+
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+
+use super::out::{Style, Tone};
+use super::table::{Column, Field, sheet, table};
+use super::text;
+use crate::time::rfc3339;
+use crate::view::{LifeState, ParkReason, ServerView};
+
+/// Bytes of a definition that make about one token of a model.
+const BYTES_PER_TOKEN: u64 = 4;
+
+/// One server in `--json`.
+#[derive(Debug, Serialize)]
+pub struct StatusRow {
+    name: String,
+    state: &'static str,
+    reason: Option<&'static str>,
+    healthy: bool,
+    since: String,
+    why: Option<String>,
+    fix: Option<String>,
+    next_attempt: Option<String>,
+    late: bool,
+    generation: u64,
+    restarts: u32,
+    pid: Option<u32>,
+    transport: &'static str,
+    revision: Option<&'static str>,
+    server_info: Option<String>,
+    trust: &'static str,
+    required: bool,
+    tools: usize,
+    tools_quarantined: usize,
+    tools_filtered: usize,
+    resources: usize,
+    resource_templates: usize,
+    prompts: usize,
+    definition_bytes: u64,
+    definition_tokens_estimate: u64,
+    in_flight: usize,
+    queued: usize,
+    calls_ok: u64,
+    calls_failed: u64,
+    start_took_ms: Option<u64>,
+    last_stderr: Option<String>,
+    warnings: Vec<String>,
+}
+
+impl From<&ServerView> for StatusRow {
+    fn from(view: &ServerView) -> Self {
+        Self {
+            name: view.id.as_str().to_owned(),
+            state: view.state.as_str(),
+            reason: reason(view.state).map(ParkReason::as_str),
+            healthy: is_healthy(view.state),
+            since: rfc3339(view.since),
+            why: view.why.clone(),
+            fix: view.fix.clone(),
+            next_attempt: view.next_attempt.map(rfc3339),
+            late: view.late,
+            generation: view.generation.0,
+            restarts: view.restarts,
+            pid: view.pid,
+            transport: view.transport,
+            revision: view.revision,
+            server_info: view.server_info.clone(),
+            trust: view.trust.as_str(),
+            required: view.required,
+            tools: view.counts.tools,
+            tools_quarantined: view.counts.quarantined,
+            tools_filtered: view.counts.filtered,
+            resources: view.counts.resources,
+            resource_templates: view.counts.templates,
+            prompts: view.counts.prompts,
+            definition_bytes: view.definition_bytes,
+            definition_tokens_estimate: tokens(view.definition_bytes),
+            in_flight: view.in_flight,
+            queued: view.queued,
+            calls_ok: view.calls_ok,
+            calls_failed: view.calls_failed,
+            start_took_ms: view.start_took.map(|d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX)),
+            last_stderr: view.last_stderr.clone(),
+            warnings: view.warnings.clone(),
+        }
+    }
+}
+
+fn tokens(definition_bytes: u64) -> u64 {
+    definition_bytes.div_ceil(BYTES_PER_TOKEN)
+}
+
+fn reason(state: LifeState) -> Option<ParkReason> {
+    match state {
+        LifeState::Parked(reason) => Some(reason),
+        _ => None,
+    }
+}
+
+/// Whether a server can be used right now, or at its first use.
+pub fn is_healthy(state: LifeState) -> bool {
+    matches!(state, LifeState::Ready | LifeState::Dormant)
+}
+
+/// Whether a whole status is as its owner wants it: what is off, or waits for an approval,
+/// is not expected to run.
+pub fn is_expected(state: LifeState) -> bool {
+    is_healthy(state)
+        || matches!(
+            state,
+            LifeState::Parked(ParkReason::Disabled | ParkReason::PendingApproval) | LifeState::Stopped
+        )
+}
+
+/// The word and tone of a state in tables.
+pub fn state_word(view: &ServerView) -> (&'static str, Tone) {
+    match view.state {
+        LifeState::Ready => ("ready", Tone::Good),
+        LifeState::Dormant => ("dormant", Tone::Dim),
+        LifeState::Connecting if view.late => ("late", Tone::Warn),
+        LifeState::Connecting => ("connecting", Tone::Warn),
+        LifeState::BackingOff => ("backing off", Tone::Warn),
+        LifeState::Draining => ("draining", Tone::Warn),
+        LifeState::Stopped => ("stopped", Tone::Dim),
+        LifeState::Parked(ParkReason::Disabled) => ("off", Tone::Dim),
+        LifeState::Parked(ParkReason::PendingApproval) => ("pending", Tone::Warn),
+        LifeState::Parked(ParkReason::NeedsAuth) => ("needs auth", Tone::Warn),
+        LifeState::Parked(ParkReason::ConfigError | ParkReason::GivenUp) => ("error", Tone::Bad),
+    }
+}
+
+const COLUMNS: [Column; 8] = [
+    Column::wide("server", 8),
+    Column::wide("state", 10),
+    Column::number("tools"),
+    Column::number("tokens≈"),
+    Column::number("restarts"),
+    Column::wide("revision", 10),
+    Column::number("pid"),
+    Column::wide("why", 16),
+];
+
+/// All servers, one line each; a sum below on a screen.
+pub fn table_text(views: &[ServerView], style: Style) -> String {
+    let rows: Vec<Vec<Field>> = views.iter().map(row).collect();
+    let mut out = table(&COLUMNS, &rows, style);
+    if style.width.is_some() {
+        out.push_str("\n\n");
+        out.push_str(&style.paint(Tone::Dim, &sum(views)));
+    }
+    out
+}
+
+fn row(view: &ServerView) -> Vec<Field> {
+    let (word, tone) = state_word(view);
+    let listed = view.generation.0 > 0 || view.counts.tools > 0;
+    let number = |n: u64| Field::new(if listed { n.to_string() } else { String::new() });
+    vec![
+        Field::toned(view.id.as_str(), Tone::Strong),
+        Field::toned(word, tone),
+        number(view.counts.tools as u64),
+        number(tokens(view.definition_bytes)),
+        Field::toned(view.restarts.to_string(), if view.restarts > 0 { Tone::Warn } else { Tone::Plain }),
+        Field::new(view.revision.unwrap_or_default()),
+        Field::new(view.pid.map(|pid| pid.to_string()).unwrap_or_default()),
+        Field::new(why(view)),
+    ]
+}
+
+/// What needs saying about a server in one line: the cause, the last words of its stderr when it
+/// does not work, or what is odd about a server that does.
+fn why(view: &ServerView) -> String {
+    let mut parts = Vec::new();
+    if let Some(why) = &view.why {
+        parts.push(why.clone());
+    }
+    if !is_expected(view.state)
+        && let Some(line) = &view.last_stderr
+    {
+        parts.push(format!("stderr: {line}"));
+    }
+    if view.counts.quarantined > 0 {
+        parts.push(format!("{} skipped", text::count(view.counts.quarantined, "bad tool")));
+    }
+    if let (LifeState::Ready, Some(warning)) = (view.state, view.warnings.first()) {
+        parts.push(warning.clone());
+    }
+    parts.join("; ")
+}
+
+fn sum(views: &[ServerView]) -> String {
+    let mut words: Vec<(&str, usize)> = Vec::new();
+    for view in views {
+        let word = state_word(view).0;
+        match words.iter_mut().find(|(known, _)| *known == word) {
+            Some((_, n)) => *n += 1,
+            None => words.push((word, 1)),
+        }
+    }
+    let states: Vec<String> = words.iter().map(|(word, n)| format!("{n} {word}")).collect();
+    let tools: usize = views.iter().map(|v| v.counts.tools).sum();
+    let cost: u64 = views.iter().map(|v| tokens(v.definition_bytes)).sum();
+    format!("{} · {} · about {cost} tokens of definitions", states.join(", "), text::count(tools, "tool"))
+}
+
+/// One server with everything that is known of it.
+pub fn sheet_text(view: &ServerView, stderr: Option<&str>, now: SystemTime, style: Style) -> String {
+    let (word, tone) = state_word(view);
+    let ago = now.duration_since(view.since).unwrap_or_default();
+    let state = match reason(view.state) {
+        Some(reason) if reason.as_str().replace('_', " ") != word => {
+            format!("{word} ({})", reason.as_str().replace('_', " "))
+        }
+        _ => word.to_owned(),
+    };
+    let rows = [
+        ("state", Field::toned(format!("{state}, since {}", text::span(whole(ago))), tone)),
+        ("why", Field::new(view.why.clone().unwrap_or_default())),
+        ("fix", Field::toned(view.fix.clone().unwrap_or_default(), Tone::Good)),
+        ("next attempt", Field::new(view.next_attempt.map(|at| until(at, now)).unwrap_or_default())),
+        ("server", Field::new(view.server_info.clone().unwrap_or_default())),
+        ("transport", Field::new(transport(view))),
+        ("revision", Field::new(view.revision.unwrap_or_default())),
+        ("offers", Field::new(offers(view))),
+        ("definitions", Field::new(definitions(view))),
+        ("start took", Field::new(view.start_took.map(text::span).unwrap_or_default())),
+        ("restarts", Field::new(restarts(view))),
+        ("calls", Field::new(calls(view))),
+        ("trust", Field::new(view.trust.as_str())),
+        ("required", Field::new(if view.required { "yes" } else { "" })),
+        ("warnings", Field::toned(view.warnings.join("\n"), Tone::Warn)),
+    ];
+    let mut out = format!("{}\n{}", style.paint(Tone::Strong, view.id.as_str()), sheet(&rows, style));
+    let last = view.last_stderr.as_deref();
+    if let Some(text) = stderr.or(last).filter(|text| !text.trim().is_empty()) {
+        out.push_str("\n\n");
+        out.push_str(&style.paint(Tone::Dim, "stderr"));
+        out.push('\n');
+        out.push_str(&text::indent(text.trim_end(), "  "));
+    }
+    out
+}
+
+fn whole(d: Duration) -> Duration {
+    Duration::from_secs(d.as_secs())
+}
+
+fn until(at: SystemTime, now: SystemTime) -> String {
+    match at.duration_since(now) {
+        Ok(left) => format!("in {}", text::span(whole(left))),
+        Err(_) => "now".to_owned(),
+    }
+}
+
+fn transport(view: &ServerView) -> String {
+    match view.pid {
+        Some(pid) => format!("{}, pid {pid}", view.transport),
+        None => view.transport.to_owned(),
+    }
+}
+
+fn offers(view: &ServerView) -> String {
+    let c = view.counts;
+    let mut parts = vec![text::count(c.tools, "tool")];
+    let more = [
+        (c.quarantined, "bad tool", " skipped"),
+        (c.filtered, "tool", " filtered out"),
+        (c.resources, "resource", ""),
+        (c.templates, "resource template", ""),
+        (c.prompts, "prompt", ""),
+    ];
+    for (n, word, after) in more {
+        if n > 0 {
+            parts.push(format!("{}{after}", text::count(n, word)));
+        }
+    }
+    parts.join(", ")
+}
+
+fn definitions(view: &ServerView) -> String {
+    if view.definition_bytes == 0 {
+        return String::new();
+    }
+    format!("{}, about {} tokens", text::bytes(view.definition_bytes), tokens(view.definition_bytes))
+}
+
+fn restarts(view: &ServerView) -> String {
+    if view.restarts == 0 { String::new() } else { view.restarts.to_string() }
+}
+
+fn calls(view: &ServerView) -> String {
+    let mut parts = Vec::new();
+    for (n, word) in [
+        (view.calls_ok, "answered"),
+        (view.calls_failed, "failed"),
+        (view.in_flight as u64, "running"),
+        (view.queued as u64, "waiting"),
+    ] {
+        if n > 0 {
+            parts.push(format!("{n} {word}"));
+        }
+    }
+    parts.join(", ")
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::config::spec::Trust;
+    use crate::id::{Generation, ServerId};
+    use crate::view::ItemCounts;
+    use proptest::prelude::*;
+
+    pub(crate) fn view(name: &str, state: LifeState) -> ServerView {
+        ServerView {
+            id: ServerId::new(name),
+            state,
+            since: SystemTime::UNIX_EPOCH,
+            why: None,
+            fix: None,
+            next_attempt: None,
+            late: false,
+            generation: Generation(1),
+            restarts: 0,
+            pid: Some(4711),
+            transport: "stdio",
+            revision: Some("2025-06-18"),
+            server_info: Some("git 1.2".into()),
+            trust: Trust::Untrusted,
+            counts: ItemCounts { tools: 12, ..ItemCounts::default() },
+            definition_bytes: 4001,
+            in_flight: 0,
+            queued: 0,
+            calls_ok: 0,
+            calls_failed: 0,
+            start_took: Some(Duration::from_millis(340)),
+            last_stderr: None,
+            warnings: Vec::new(),
+            required: false,
+        }
+    }
+
+    fn broken() -> ServerView {
+        let mut view = view("fs", LifeState::Parked(ParkReason::ConfigError));
+        view.why = Some("command not found: npx".into());
+        view.fix = Some("install Node".into());
+        view.last_stderr = Some("sh: npx: not found".into());
+        view.pid = None;
+        view.revision = None;
+        view.generation = Generation(0);
+        view.counts = ItemCounts::default();
+        view.definition_bytes = 0;
+        view
+    }
+
+    #[test]
+    fn a_pipe_gets_one_line_per_server_in_stable_columns() {
+        let text = table_text(&[broken(), view("git", LifeState::Ready)], Style::PLAIN);
+        assert_eq!(
+            text,
+            "server  state  tools  tokens≈  restarts  revision     pid  why\n\
+             fs      error      -        -         0  -              -  command not found: npx; stderr: sh: npx: not found\n\
+             git     ready     12     1001         0  2025-06-18  4711  -"
+        );
+    }
+
+    #[test]
+    fn a_screen_gets_a_sum_and_lines_that_fit() {
+        let style = Style { color: false, width: Some(100) };
+        let text = table_text(&[broken(), view("git", LifeState::Ready)], style);
+        assert!(text.ends_with("1 error, 1 ready · 12 tools · about 1001 tokens of definitions"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    }
+
+    #[test]
+    fn the_json_has_units_in_its_keys_and_rfc_3339_times() {
+        let row = StatusRow::from(&broken());
+        let json = serde_json::to_value(&row).unwrap();
+        assert_eq!(json["state"], "parked");
+        assert_eq!(json["reason"], "config_error");
+        assert_eq!(json["since"], "1970-01-01T00:00:00.000Z");
+        assert_eq!(json["start_took_ms"], 340);
+        assert_eq!(json["healthy"], false);
+    }
+
+    #[test]
+    fn every_state_has_its_word() {
+        let word = |state| state_word(&view("x", state)).0;
+        assert_eq!(word(LifeState::Parked(ParkReason::GivenUp)), "error");
+        assert_eq!(word(LifeState::Parked(ParkReason::ConfigError)), "error");
+        assert_eq!(word(LifeState::Parked(ParkReason::NeedsAuth)), "needs auth");
+        assert_eq!(word(LifeState::Parked(ParkReason::Disabled)), "off");
+        assert_eq!(word(LifeState::Parked(ParkReason::PendingApproval)), "pending");
+        let mut late = view("x", LifeState::Connecting);
+        late.late = true;
+        assert_eq!(state_word(&late).0, "late");
+    }
+
+    #[test]
+    fn what_is_off_on_purpose_makes_no_status_unhealthy() {
+        for state in [LifeState::Ready, LifeState::Dormant, LifeState::Parked(ParkReason::Disabled)] {
+            assert!(is_expected(state), "{state:?}");
+        }
+        for state in [LifeState::Connecting, LifeState::BackingOff, LifeState::Parked(ParkReason::NeedsAuth)]
+        {
+            assert!(!is_expected(state), "{state:?}");
+        }
+        assert!(!is_healthy(LifeState::Parked(ParkReason::Disabled)));
+    }
+
+    #[test]
+    fn a_sheet_tells_cause_cure_and_last_words() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(75);
+        let text = sheet_text(&broken(), Some("line one\nline two\n"), now, Style::PLAIN);
+        for part in ["fs\n", "error (config error), since 1m 15s", "command not found: npx", "install Node"] {
+            assert!(text.contains(part), "{part:?} is missing in\n{text}");
+        }
+        assert!(text.ends_with("stderr\n  line one\n  line two"), "{text}");
+    }
+
+    proptest! {
+        #[test]
+        fn no_status_is_wider_than_the_screen(width in 60_u16..160, why in "[ -~]{0,200}", name in "[a-z]{1,12}") {
+            let mut one = view(&name, LifeState::BackingOff);
+            one.why = Some(why);
+            let style = Style { color: false, width: Some(width) };
+            for line in table(&COLUMNS, &[row(&one)], style).lines() {
+                prop_assert!(line.chars().count() <= usize::from(width), "{line:?} at {width}");
+            }
+        }
+    }
+}
