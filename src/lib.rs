@@ -7,6 +7,7 @@ pub mod call;
 pub mod catalog;
 pub mod cli;
 pub mod config;
+pub mod demo;
 pub mod id;
 pub mod policy;
 pub mod runtime;
