@@ -59,6 +59,12 @@ impl From<Answer> for Done {
 pub fn main() -> ExitCode {
     complete::answer_shell();
     let argv: Vec<OsString> = std::env::args_os().collect();
+    // A demo server is a plain blocking program: no logging, no event loop.
+    if let [_, verb, name] = argv.as_slice()
+        && verb == crate::demo::SERVER_VERB
+    {
+        return crate::demo::serve(&name.to_string_lossy());
+    }
     ExitCode::from(run(argv).code())
 }
 
@@ -121,7 +127,10 @@ fn fail(schema: &str, failure: &Failure, json: bool, term: Terminal) -> Exit {
 async fn dispatch(ctx: &Ctx, command: Command) -> Result<Done, Failure> {
     let style = ctx.term.style();
     match command {
-        Command::Demo => Err(Failure::new("not_in_this_version", Exit::Usage, "no demo yet")),
+        Command::Demo => {
+            let code = crate::demo::run(crate::demo::DemoOptions::detect(ctx.term.color)).await;
+            Ok(Done::Streamed(if code == ExitCode::SUCCESS { Exit::Ok } else { Exit::Unhealthy }))
+        }
         Command::Doctor => Err(Failure::new("not_in_this_version", Exit::Usage, "no doctor yet")),
         Command::Explain { code } => explain::explain(code.as_deref(), style).map(Done::from),
         Command::Completions { shell } => complete::script(shell).map(Done::from),

@@ -324,6 +324,7 @@ pub(super) mod tests {
             fix: None,
             next_attempt: None,
             late: false,
+            listed: true,
             generation: Generation(1),
             restarts: 0,
             pid: Some(4711),

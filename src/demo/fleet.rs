@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use super::{SERVER_VERB, SERVERS};
 use crate::config::spec::{
-    BreakerSpec, Entry, EntryState, Globs, Limits, NamingStyle, Protocol, RestartSpec, Sandbox, Scope,
-    SecretText, ServerSet, ServerSpec, Sharing, Source, StartMode, Timeouts, ToolFilter, TransportSpec,
-    Trust,
+    BreakerSpec, Entry, EntryState, Globs, Limits, Protocol, RestartSpec, Sandbox, Scope, SecretText,
+    ServerSet, ServerSpec, Sharing, Source, StartMode, Timeouts, ToolFilter, TransportSpec, Trust,
 };
 use crate::id::ServerId;
 use crate::runtime::RuntimePlan;
@@ -21,12 +20,8 @@ pub(super) fn plan(program: &Path) -> RuntimePlan {
             entries: SERVERS.map(|name| entry(name, program)).into(),
             ..ServerSet::default()
         },
-        only: None,
-        naming: NamingStyle::McpDouble,
-        name_len_max: 64,
-        reserved: Vec::new(),
         in_flight_max: 64,
-        spawns_max: SERVERS.len(),
+        ..RuntimePlan::default()
     }
 }
 

@@ -193,6 +193,7 @@ pub(super) mod tests {
             fix: None,
             next_attempt: None,
             late: false,
+            listed: true,
             generation: Generation(1),
             restarts: 0,
             pid,

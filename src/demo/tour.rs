@@ -72,7 +72,13 @@ pub async fn run(options: DemoOptions) -> ExitCode {
         "Callboard demo: four MCP servers, each a process of its own, each supervised by its own actor.",
     );
     let started = Monotonic::now();
-    let runtime = Runtime::start(fleet::plan(&program)).await;
+    let runtime = match Runtime::start(fleet::plan(&program)).await {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            screen.line(&format!("FAILED: {error}"));
+            return ExitCode::FAILURE;
+        }
+    };
     let mut tour = Tour { frontend: runtime.frontend(), runtime, screen };
     let went = tour.all().await;
     let pids: Vec<u32> = tour.runtime.status().iter().filter_map(|view| view.pid).collect();

@@ -44,7 +44,8 @@ fn connector(plan: &RuntimePlan, spec: &ServerSpec) -> Result<Connector, LinkFau
             headers: headers.iter().map(|(k, v)| (k.clone(), v.reveal().to_owned())).collect(),
         })),
         TransportSpec::LegacySse { .. } => Err(LinkFault::Config(
-            "the old HTTP+SSE transport is not spoken yet; use the server's Streamable HTTP endpoint".to_owned(),
+            "the old HTTP+SSE transport is not spoken yet; use the server's Streamable HTTP endpoint"
+                .to_owned(),
         )),
     }
 }

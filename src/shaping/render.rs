@@ -1,2 +1,4 @@
 //! stub
-pub fn one_line(t: &str, max: usize) -> String { t.chars().take(max).collect() }
+pub fn one_line(t: &str, max: usize) -> String {
+    t.chars().take(max).collect()
+}

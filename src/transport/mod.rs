@@ -242,8 +242,8 @@ pub async fn connect(
 ) -> Result<Connection, ConnectError> {
     let mut era = None;
     loop {
-        let (link, events, kind) = open(connector, settings)
-            .map_err(|fault| ConnectError { fault, stderr: String::new() })?;
+        let (link, events, kind) =
+            open(connector, settings).map_err(|fault| ConnectError { fault, stderr: String::new() })?;
         attempt.put(link.clone());
         let fault = match handshake::run(&link, kind, settings, era).await {
             Ok(established) => {

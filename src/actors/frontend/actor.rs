@@ -5,12 +5,12 @@ use std::sync::Arc;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 
+use super::gate::Gate;
 use super::route;
 use crate::actors::directory::Directory;
 use crate::actors::server::msg::{ReplyPort, Submission};
 use crate::call::{CallEvent, CallRequest};
 use crate::catalog::merge::Catalog;
-use super::gate::Gate;
 use crate::time::Monotonic;
 
 /// One call as it comes in.

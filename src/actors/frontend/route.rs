@@ -62,7 +62,8 @@ fn resolve(exposed: &str, catalog: &Catalog) -> Result<(ServerId, String), Refus
             Err(Box::new(error.fix("use one of these names")))
         }
         Resolution::Unknown => {
-            let text = format!("no tool is called {exposed}{}", hint(&catalog.similar(exposed, None, SIMILAR_MAX)));
+            let text =
+                format!("no tool is called {exposed}{}", hint(&catalog.similar(exposed, None, SIMILAR_MAX)));
             Err(refusal(ErrorCode::UnknownTool, Phase::Resolve, Origin::Caller, text))
         }
     }

@@ -3,5 +3,5 @@
 
 mod actor;
 
-pub(crate) use actor::{RegistryActor, RegistryArgs};
 pub use actor::RegistryRef;
+pub(crate) use actor::{RegistryActor, RegistryArgs};

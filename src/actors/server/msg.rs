@@ -88,4 +88,3 @@ pub(crate) enum Wake {
     /// The drain limit.
     Drain,
 }
-

@@ -108,7 +108,11 @@ pub(super) fn failed(shared: &Shared, item: &str, error: ExchangeError, stderr: 
             ErrorCode::HttpStatus,
             format!("{server} answered HTTP {status}{}", first_line(&shared.redactor.text(&body))),
         )
-        .counting(if status >= 500 || status == 408 { BreakerClass::Trip } else { BreakerClass::Neutral }),
+        .counting(if status >= 500 || status == 408 {
+            BreakerClass::Trip
+        } else {
+            BreakerClass::Neutral
+        }),
         ExchangeFault::NeedsAuth(text) => CallError::refused(
             ErrorCode::NeedsAuth,
             Phase::Await,

@@ -20,9 +20,7 @@ use crate::policy::lifecycle::{Action, Event, FaultKind, Life, Next};
 use crate::time::{self, Monotonic};
 use crate::transport::handshake::Established;
 use crate::transport::link::Link;
-use crate::transport::{
-    Attempt, ConnectError, Connection, LinkFault, LinkSettings, ProtocolChoice, connect,
-};
+use crate::transport::{Attempt, ConnectError, Connection, LinkFault, LinkSettings, ProtocolChoice, connect};
 use crate::view::{LifeState, ParkReason, ServerView};
 use crate::wire::era::Revision;
 use crate::wire::splice::MetaRewrite;
@@ -161,8 +159,13 @@ impl ServerState {
                 Ok(Err(error)) => ServerMsg::ConnectFailed(generation, error),
                 Err(_) => {
                     let limit = humantime::format_duration(limit);
-                    let fault = LinkFault::TimedOut(format!("the handshake got no answer within {limit} (max_start)"));
-                    ServerMsg::ConnectFailed(generation, ConnectError { fault, stderr: watched.stderr_tail() })
+                    let fault = LinkFault::TimedOut(format!(
+                        "the handshake got no answer within {limit} (max_start)"
+                    ));
+                    ServerMsg::ConnectFailed(
+                        generation,
+                        ConnectError { fault, stderr: watched.stderr_tail() },
+                    )
                 }
             }
         };
@@ -265,9 +268,7 @@ impl ServerState {
         self.view.why = Some(why);
         self.view.fix = match fault {
             LinkFault::Config(_) => Some("correct the entry, then run the command again".to_owned()),
-            LinkFault::NeedsAuth(_) => {
-                Some("set `headers` or `bearer_token_env` of this server".to_owned())
-            }
+            LinkFault::NeedsAuth(_) => Some("set `headers` or `bearer_token_env` of this server".to_owned()),
             _ => None,
         };
     }

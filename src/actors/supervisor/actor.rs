@@ -145,7 +145,8 @@ impl SupervisorState {
     async fn apply(&mut self, plan: Vec<Planned>, redactor: &Arc<Redactor>, done: oneshot::Sender<()>) {
         let wanted: BTreeSet<ServerId> = plan.iter().map(|planned| planned.entry.id.clone()).collect();
         let mut gone: Vec<ServerRef> = Vec::new();
-        let removed: Vec<ServerId> = self.children.keys().filter(|id| !wanted.contains(*id)).cloned().collect();
+        let removed: Vec<ServerId> =
+            self.children.keys().filter(|id| !wanted.contains(*id)).cloned().collect();
         for id in removed {
             gone.extend(self.children.remove(&id).and_then(|child| child.running).map(|(_, server)| server));
         }
@@ -218,7 +219,8 @@ impl SupervisorState {
             child.view.send_modify(|view| {
                 view.state = LifeState::Parked(ParkReason::GivenUp);
                 view.since = time::wall();
-                view.why = Some("its actor failed again and again: a bug of Callboard, please report it".to_owned());
+                view.why =
+                    Some("its actor failed again and again: a bug of Callboard, please report it".to_owned());
             });
         }
         self.children.insert(id, child);
@@ -228,7 +230,8 @@ impl SupervisorState {
     fn shutdown(&mut self, done: oneshot::Sender<()>) {
         self.draining = true;
         self.publish();
-        let all = self.children.values_mut().filter_map(|child| child.running.take()).map(|(_, server)| server);
+        let all =
+            self.children.values_mut().filter_map(|child| child.running.take()).map(|(_, server)| server);
         let all = all.collect();
         self.end(all, done);
     }

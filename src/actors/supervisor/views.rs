@@ -18,7 +18,10 @@ pub(crate) fn initial_view(entry: &Entry) -> ServerView {
         ),
         EntryState::Pending => (
             LifeState::Parked(ParkReason::PendingApproval),
-            Some(format!("{} is a project file; nothing of it runs before you approve it", entry.source.origin)),
+            Some(format!(
+                "{} is a project file; nothing of it runs before you approve it",
+                entry.source.origin
+            )),
             Some(format!("callboard mcp approve {id}")),
         ),
         EntryState::Invalid => {
