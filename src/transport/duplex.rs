@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::inbound::Inbound;
 use super::link::{Carrier, Outbound};
-use super::pipe::{self, PipeWriter};
+use super::pipe::{self, PipeWriter, STOP_ASKS_MAX};
 use super::{DuplexPeer, LinkFault, LinkSettings, task};
 use crate::wire::era::Revision;
 
@@ -54,7 +54,7 @@ pub(crate) fn connect(
 ) -> Arc<DuplexCarrier> {
     let (input, output) = tokio::io::split((peer.0)());
     let (writer, queue) = PipeWriter::new(inbound.clone());
-    let (stop, mut stop_asked) = mpsc::channel(1);
+    let (stop, mut stop_asked) = mpsc::channel(STOP_ASKS_MAX);
     let (gone_in, gone) = watch::channel(false);
     let write_task = task::spawn(pipe::write_loop(output, queue, inbound.clone()));
     let (read_writer, frame_max) = (writer.clone(), settings.frame_max);

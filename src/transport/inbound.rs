@@ -152,6 +152,12 @@ impl Inbound {
         self.lock().counters.clone()
     }
 
+    /// How much was odd so far: noise, broken answers, answers for nobody.
+    pub fn oddities(&self) -> u64 {
+        let counters = &self.lock().counters;
+        counters.noise + counters.malformed + counters.unmatched
+    }
+
     /// Counts a line that is no message.
     pub fn noise(&self, line: &[u8]) {
         let mut state = self.lock();

@@ -219,6 +219,11 @@ impl Link {
         self.carrier.stderr_tail()
     }
 
+    /// How much was odd so far; cheap to ask.
+    pub fn oddities(&self) -> u64 {
+        self.inbound.oddities()
+    }
+
     /// The counters so far.
     pub fn counters(&self) -> LinkCounters {
         self.inbound.counters()

@@ -16,6 +16,8 @@ use crate::wire::splice::{self, Parts};
 
 /// Messages that may wait for the writer. Calls are bounded well below by the bulkhead.
 pub const WRITE_QUEUE_MAX: usize = 4096;
+/// Asking twice for the end of a link is the same as asking once.
+pub(super) const STOP_ASKS_MAX: usize = 1;
 /// Messages taken into one write.
 const COALESCE_MAX: usize = 128;
 /// Pieces below this are copied together into one write; larger ones are written as they are.

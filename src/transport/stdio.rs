@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::inbound::Inbound;
 use super::link::{Carrier, Outbound};
-use super::pipe::{self, PipeWriter};
+use super::pipe::{self, PipeWriter, STOP_ASKS_MAX};
 use super::stderr::{self, StderrRing};
 use super::{LinkFault, LinkSettings, StdioLaunch, task};
 use crate::wire::era::{Era, Revision};
@@ -98,7 +98,7 @@ pub(crate) fn connect(
     let pid = child.id();
     let ring = StderrRing::default();
     let (writer, queue) = PipeWriter::new(inbound.clone());
-    let (stop, stop_asked) = mpsc::channel(1);
+    let (stop, stop_asked) = mpsc::channel(STOP_ASKS_MAX);
     let (gone_in, gone) = watch::channel(false);
     let (established, handshake_done) = watch::channel(false);
     let (ended_in, ended) = tokio::sync::oneshot::channel();

@@ -1,7 +1,6 @@
 //! The seam to the front end: what the edges call.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ractor::ActorRef;
@@ -22,13 +21,12 @@ pub struct FrontendRef {
     /// Permits are taken before the mailbox: mailboxes have no bound of their own.
     admission: Arc<Semaphore>,
     in_flight_max: usize,
-    next_call: Arc<AtomicU64>,
 }
 
 impl FrontendRef {
     pub(crate) fn new(actor: ActorRef<FrontendMsg>, in_flight_max: usize) -> Self {
         let admission = Arc::new(Semaphore::new(in_flight_max));
-        Self { actor, admission, in_flight_max, next_call: Arc::new(AtomicU64::new(1)) }
+        Self { actor, admission, in_flight_max }
     }
 
     /// Sends one request and waits for its one answer. Dropping the future cancels the call:
@@ -53,7 +51,7 @@ impl FrontendRef {
 
     /// A fresh call id.
     pub fn next_call_id(&self) -> CallId {
-        CallId(self.next_call.fetch_add(1, Ordering::Relaxed))
+        CallId::fresh()
     }
 }
 

@@ -111,6 +111,7 @@ impl ServerState {
         } else {
             self.view.calls_failed += 1;
         }
+        self.notice_oddities();
         if self.life == Life::Draining && self.in_flight == 0 {
             self.feed(Event::Drained);
         }

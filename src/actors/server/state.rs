@@ -69,6 +69,7 @@ pub(crate) struct ServerState {
     pub(super) list_read: BTreeMap<ListKind, Monotonic>,
     pub(super) list_warnings: BTreeMap<ListKind, String>,
     stop_ports: Vec<oneshot::Sender<()>>,
+    oddities: u64,
     pub(super) view: ServerView,
     pub(super) dirty: bool,
 }
@@ -100,6 +101,7 @@ impl ServerState {
             list_read: BTreeMap::new(),
             list_warnings: BTreeMap::new(),
             stop_ports: Vec::new(),
+            oddities: 0,
             view,
             dirty: true,
             me,
@@ -427,6 +429,15 @@ impl ServerState {
         }
         self.view.warnings = self.warnings();
         self.view.listed = self.live.is_some() && self.lists.is_empty();
+    }
+
+    /// What the link counted since the last look belongs into the view.
+    pub(super) fn notice_oddities(&mut self) {
+        let seen = self.live.as_ref().map_or(0, |live| live.link.oddities());
+        if seen != self.oddities {
+            self.oddities = seen;
+            self.dirty = true;
+        }
     }
 
     fn warnings(&self) -> Vec<String> {

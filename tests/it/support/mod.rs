@@ -1,0 +1,154 @@
+//! What the integration tests share: a runtime on in-process servers that follow a
+//! script, and short ways to call them. The fakes are at the wire; our own actors are real.
+
+mod peer;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use callboard::call::{CallError, CallLimits, CallReply, CallRequest, ItemKind, Target};
+use callboard::config::spec::{
+    BreakerSpec, Entry, EntryState, Globs, Limits, Protocol, RestartSpec, Sandbox, Scope, ServerSpec,
+    Sharing, Source, StartMode, Timeouts, ToolFilter, TransportSpec, Trust,
+};
+use callboard::id::{CallId, ServerId, SessionId};
+use callboard::runtime::{Runtime, RuntimePlan};
+use callboard::transport::DuplexPeer;
+
+pub use peer::{Script, Tape, Wire, answer, good, id_of, method_of};
+
+/// A specification with the defaults of the product.
+pub fn spec(name: &str) -> ServerSpec {
+    ServerSpec {
+        id: ServerId::new(name),
+        hash: format!("hash-of-{name}"),
+        transport: TransportSpec::Stdio {
+            command: "in-process".to_owned(),
+            args: Vec::new(),
+            env: Vec::new(),
+            cwd: None,
+        },
+        filter: ToolFilter::default(),
+        allowed_tools: None,
+        denied_tools: Globs::default(),
+        trust: Trust::Trusted,
+        allow_all_tools: true,
+        allow_host_process: false,
+        timeouts: Timeouts {
+            idle: Duration::from_secs(120),
+            connect: Duration::from_secs(15),
+            max_start: Duration::from_secs(120),
+            total: Duration::from_secs(1800),
+            list: Duration::from_secs(30),
+            permit: Duration::from_secs(5),
+        },
+        protocol: Protocol::Auto,
+        breaker: BreakerSpec { failures: 3, open_for: Duration::from_secs(60), count_tool_errors: false },
+        restart: RestartSpec {
+            max: 5,
+            window: Duration::from_secs(60),
+            min_delay: Duration::from_millis(500),
+            max_delay: Duration::from_secs(60),
+        },
+        limits: Limits { in_flight: 64, queue: 256, frame_max: 16 << 20, result_max: 1 << 20 },
+        rate: None,
+        start: StartMode::Eager,
+        idle_stop: None,
+        required: false,
+        watch: Vec::new(),
+        sharing: Sharing::Shared,
+        env_passthrough: Vec::new(),
+        sandbox: Sandbox::Off,
+        label: None,
+        description: None,
+    }
+}
+
+/// The entry of a specification.
+pub fn entry(spec: ServerSpec) -> Entry {
+    Entry {
+        id: spec.id.clone(),
+        source: Source { scope: Scope::Flag, origin: "test".into() },
+        shadows: Vec::new(),
+        issues: Vec::new(),
+        hash: spec.hash.clone(),
+        transport: "stdio",
+        summary: "in-process".to_owned(),
+        state: EntryState::Ready(Arc::new(spec)),
+    }
+}
+
+/// A plan of in-process servers.
+#[derive(Default)]
+pub struct Fleet {
+    plan: RuntimePlan,
+    peers: BTreeMap<ServerId, DuplexPeer>,
+}
+
+impl Fleet {
+    /// Adds a server that follows a script.
+    pub fn with(mut self, spec: ServerSpec, script: impl Script) -> Self {
+        self.peers.insert(spec.id.clone(), peer::duplex(script));
+        self.plan.servers.entries.push(entry(spec));
+        self
+    }
+
+    /// Changes the plan.
+    pub fn plan(mut self, change: impl FnOnce(&mut RuntimePlan)) -> Self {
+        change(&mut self.plan);
+        self
+    }
+
+    /// The plan as it is.
+    pub fn into_plan(self) -> RuntimePlan {
+        RuntimePlan { in_process: self.peers, ..self.plan }
+    }
+
+    /// Starts it.
+    pub async fn start(self) -> Runtime {
+        Runtime::start(self.into_plan()).await.expect("the runtime starts")
+    }
+
+    /// Starts it and waits until every server is settled.
+    pub async fn ready(self) -> Runtime {
+        let runtime = self.start().await;
+        runtime.settle(&[], Duration::from_secs(600)).await;
+        runtime
+    }
+}
+
+/// A runtime with one server that follows a script, settled.
+pub async fn one(script: impl Script) -> Runtime {
+    Fleet::default().with(spec("s"), script).ready().await
+}
+
+/// A request for a tool of one server.
+pub fn request(server: &str, tool: &str, params: &str) -> CallRequest {
+    CallRequest {
+        id: CallId::fresh(),
+        session: SessionId(0),
+        target: Target::Direct { server: ServerId::new(server), kind: ItemKind::Tool, name: tool.to_owned() },
+        params: Bytes::copy_from_slice(params.as_bytes()),
+        limits: CallLimits::default(),
+        grant: None,
+    }
+}
+
+/// Calls a tool with no arguments.
+pub async fn call(runtime: &Runtime, server: &str, tool: &str) -> Result<CallReply, CallError> {
+    runtime.frontend().call(request(server, tool, "{}"), None).await
+}
+
+/// The body of an answer as text.
+pub fn text(reply: &CallReply) -> String {
+    String::from_utf8(reply.body().to_vec()).expect("answers are UTF-8")
+}
+
+/// Runs the other tasks until they all wait.
+pub async fn idle() {
+    for _ in 0..200 {
+        tokio::task::yield_now().await;
+    }
+}
