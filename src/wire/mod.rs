@@ -5,9 +5,13 @@
 pub mod envelope;
 pub mod era;
 pub mod frame;
+#[doc(hidden)]
+pub mod fuzz_checks;
 pub mod scan;
 pub mod splice;
 pub mod sse;
 
 #[cfg(test)]
 mod golden_tests;
+#[cfg(test)]
+mod property_tests;

@@ -26,10 +26,9 @@ enum Head {
 fn at_head(head: &[u8]) -> Head {
     let mut rest = head.trim_ascii_start();
     let mut id = None;
-    let mut first = true;
-    loop {
-        let Some(after) = token(rest, if first { b"{" } else { b"," }) else { break };
-        first = false;
+    let mut before = b"{";
+    while let Some(after) = token(rest, before) {
+        before = b",";
         let Some((key, after)) = quoted(after) else { break };
         if key == b"method" {
             return Head::Request;
@@ -37,8 +36,8 @@ fn at_head(head: &[u8]) -> Head {
         let Some(after) = token(after, b":") else { break };
         let Some((value, after)) = short_value(after) else { break };
         match key {
-            // A value that is cut off tells nothing.
-            b"id" if after.is_empty() => break,
+            // A value that is cut off, or goes on otherwise (`7e1`), tells nothing.
+            b"id" if !matches!(after.trim_ascii_start().first(), Some(b',' | b'}')) => break,
             b"id" => id = number(value),
             b"jsonrpc" => {}
             _ => break,

@@ -72,8 +72,10 @@ pub enum SpliceError {
 pub fn request(s: &RequestSplice<'_>) -> Result<Parts, SpliceError> {
     let head = format!(r#"{{"jsonrpc":"2.0","id":{},"method":{}"#, s.id, quoted(s.method));
     let given = !s.params.is_empty();
-    let params = if given { one_line(s.params.clone()) } else { Bytes::from_static(b"{}") };
+    let params = if given { s.params.clone() } else { Bytes::from_static(b"{}") };
     let cuts = edits(s, &params)?;
+    // Only now: in a broken string a line end is a fault that must be seen. Offsets stay.
+    let params = one_line(params);
     if !given && cuts.is_empty() {
         return Ok(Writer::new(head.as_bytes()).finish(b"}"));
     }

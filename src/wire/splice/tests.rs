@@ -1,4 +1,5 @@
 use super::*;
+use crate::wire::scan::ScanError;
 
 fn splice<'a>(params: &'a Bytes, meta: &'a MetaRewrite) -> RequestSplice<'a> {
     RequestSplice {
@@ -47,5 +48,99 @@ fn a_call_gets_our_id_name_token_and_arguments() {
         ),
     ] {
         assert_eq!(legacy(params), format!("{HEAD}{expected}}}"), "{params}");
+    }
+}
+
+#[test]
+fn with_nothing_to_put_in_params_are_left_out_or_left_alone() {
+    let bare = |params: &'static str| {
+        let params = Bytes::from_static(params.as_bytes());
+        let meta = MetaRewrite::Legacy;
+        let mut s = splice(&params, &meta);
+        (s.name, s.arguments_default, s.progress, s.method) = (None, false, false, "x\"y");
+        String::from_utf8(request(&s).unwrap().to_bytes().to_vec()).unwrap()
+    };
+    assert_eq!(bare(""), r#"{"jsonrpc":"2.0","id":7,"method":"x\"y"}"#);
+    assert_eq!(bare("{}"), r#"{"jsonrpc":"2.0","id":7,"method":"x\"y","params":{}}"#);
+    assert_eq!(
+        bare(r#"{"cursor":"c","_meta":{"progressToken":"caller's"}}"#),
+        r#"{"jsonrpc":"2.0","id":7,"method":"x\"y","params":{"cursor":"c","_meta":{}}}"#,
+        "a token of the caller means nothing to the server"
+    );
+}
+
+#[test]
+fn params_that_are_no_object_are_refused_with_the_reason() {
+    let refused = |params: &str| {
+        let params = Bytes::copy_from_slice(params.as_bytes());
+        request(&splice(&params, &MetaRewrite::Legacy)).unwrap_err()
+    };
+    for params in ["[]", "null", "\"x\"", "7", " "] {
+        assert_eq!(refused(params), SpliceError::NotAnObject, "{params}");
+    }
+    for meta in ["null", "[]", "\"x\"", "7"] {
+        assert_eq!(refused(&format!(r#"{{"_meta":{meta}}}"#)), SpliceError::MetaNotAnObject, "{meta}");
+    }
+    assert_eq!(refused("{\"a\":\"x\ny\"}"), SpliceError::Json(ScanError::Syntax { at: 7 }));
+    assert_eq!(refused("{} {}"), SpliceError::Json(ScanError::Syntax { at: 3 }));
+    let deep = format!("{{\"a\":{}{}}}", "[".repeat(127), "]".repeat(127));
+    assert_eq!(
+        refused(&deep),
+        SpliceError::Json(ScanError::TooDeep { at: 131 }),
+        "with the request around it"
+    );
+}
+
+#[test]
+fn large_values_are_slices_of_what_came_in() {
+    let big = "x".repeat(1 << 20);
+    let params = Bytes::from(format!(
+        r#"{{"name":"a","arguments":{{"text":"{big}"}},"_meta":{{"progressToken":1}}}}"#
+    ));
+    let parts = request(&splice(&params, &MetaRewrite::Legacy)).unwrap();
+    assert_eq!(parts.pieces().len(), 3);
+    let from = params.as_ptr() as usize;
+    let at = parts.pieces()[1].as_ptr() as usize;
+    assert!(at > from && at < from + params.len(), "the payload is not copied");
+    assert!(parts.pieces()[0].len() + parts.pieces()[2].len() < 200);
+
+    let frame = Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"text":"{big}"}}}}"#));
+    let answer = replace(&frame, 22..23, b"\"caller\"");
+    assert_eq!(answer.pieces().len(), 2);
+    assert_eq!(answer.pieces()[1].as_ptr(), frame[23..].as_ptr());
+    assert_eq!(answer.len(), answer.to_bytes().len());
+}
+
+#[test]
+fn line_ends_between_tokens_become_spaces() {
+    let message = Bytes::from_static(b"{\r\n  \"a\": [1,\n2]}");
+    assert_eq!(one_line(message), &b"{    \"a\": [1, 2]}"[..]);
+    let message = Bytes::from_static(b"{\"a\":\"\\n\"}");
+    assert_eq!(one_line(message.clone()).as_ptr(), message.as_ptr(), "nothing is copied");
+}
+
+#[test]
+fn messages_of_our_own_are_well_formed() {
+    for (message, expected) in [
+        (
+            notification("notifications/initialized", None),
+            r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+        ),
+        (
+            notification("notifications/cancelled", Some(r#"{"requestId":7}"#)),
+            r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#,
+        ),
+        (success(b"\"a\"", "{}"), r#"{"jsonrpc":"2.0","id":"a","result":{}}"#),
+        (
+            failure(b"7", -32601, "no \"x\"\n", None),
+            r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"no \"x\"\n"}}"#,
+        ),
+        (
+            failure(b"null", 1, "", Some("[1]")),
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"","data":[1]}}"#,
+        ),
+    ] {
+        assert_eq!(std::str::from_utf8(&message).unwrap(), expected);
+        assert!(crate::wire::envelope::parse(&message).is_ok());
     }
 }

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::wire::fuzz_checks;
 
 fn decode(event_max: usize, input: &[u8], cuts: &[usize]) -> Vec<SseItem> {
     let mut decoder = SseDecoder::new(event_max);
@@ -115,68 +116,6 @@ fn an_endless_line_keeps_memory_flat() {
     }
 }
 
-/// The whole input at once, line by line, as the standard words it.
-fn reference(event_max: usize, input: &[u8]) -> Vec<SseItem> {
-    let input = input.strip_prefix(BOM).unwrap_or(input);
-    let text = String::from_utf8_lossy(input).replace("\r\n", "\n").replace('\r', "\n");
-    let mut lines: Vec<_> = text.split('\n').collect();
-    lines.pop();
-    let mut items = Vec::new();
-    let (mut data, mut name, mut id) = (Vec::new(), String::new(), None::<String>);
-    let mut over = false;
-    for line in lines {
-        if line.is_empty() {
-            let data = std::mem::take(&mut data);
-            let name = std::mem::take(&mut name);
-            if !data.is_empty() && !over {
-                items.push(event(&name, &data.join("\n"), id.take().as_deref()));
-            }
-            if over {
-                id = None;
-            }
-            over = false;
-            continue;
-        }
-        let (field, value) = line.split_once(':').unwrap_or((line, ""));
-        let value = value.strip_prefix(' ').unwrap_or(value);
-        let mut fresh = 0;
-        match field {
-            "" => items.push(SseItem::Comment),
-            "data" => data.push(value),
-            "event" => name = value.to_owned(),
-            "id" if !over => {
-                // The new id is held beside the old one until its line has ended.
-                fresh = id.as_ref().map_or(0, String::len);
-                if !value.contains('\0') {
-                    id = Some(value.to_owned());
-                } else {
-                    fresh = value.len();
-                }
-            }
-            "retry"
-                if !value.is_empty() && value.len() <= 20 && value.bytes().all(|b| b.is_ascii_digit()) =>
-            {
-                items.extend(value.parse().ok().map(SseItem::Retry));
-            }
-            _ => {}
-        }
-        let size = data.join("\n").len() + name.len() + id.as_ref().map_or(0, String::len) + fresh;
-        if size > event_max && !over && field != "" {
-            over = true;
-            items.push(too_long(""));
-        }
-    }
-    items
-}
-
-/// The reference does not tell heads.
-fn without_heads(items: Vec<SseItem>) -> Vec<SseItem> {
-    items
-        .into_iter()
-        .map(|item| if matches!(item, SseItem::TooLong { .. }) { too_long("") } else { item })
-        .collect()
-}
-
 proptest! {
     #[test]
     fn any_chunking_gives_the_same_events(
@@ -184,13 +123,9 @@ proptest! {
             "\n", "\n\n", "\r\n", "\r", "data", "data: ", "data:", "event: ", "id:", "id: ", "retry: ", ":", " ", "7",
             "x", "\u{feff}", "漢", "abcdefghij", "unknown: ", "\0",
         ]), 0..60),
-        cuts in prop::collection::vec(0..6_usize, 0..60),
-        event_max in 1..40_usize,
+        seed in any::<u8>(),
+        event_max in prop_oneof![0..40_u8, any::<u8>()],
     ) {
-        let input = (words.concat() + "\n").into_bytes();
-        let whole = decode(event_max, &input, &[]);
-        prop_assert_eq!(without_heads(whole.clone()), reference(event_max, &input));
-        prop_assert_eq!(decode(event_max, &input, &cuts), whole.clone());
-        prop_assert_eq!(decode(event_max, &input, &vec![1; input.len()]), whole);
+        fuzz_checks::sse(&[&[seed, event_max], words.concat().as_bytes()].concat());
     }
 }
