@@ -47,6 +47,11 @@ const CRATES: [&[&str]; 7] = [
         "memchr",
         "simdutf8",
         "sha2",
+        "aho_corasick",
+        "base64",
+        "regex",
+        "strsim",
+        "unicode_width",
     ],
     &[
         "tokio",
