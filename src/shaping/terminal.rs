@@ -98,13 +98,13 @@ fn sequence_len(text: &str) -> Option<usize> {
     let body = chars.offset();
     match kind {
         '[' => {
-            let rest = text[body..].as_bytes();
+            let rest = &text.as_bytes()[body..];
             let end = rest.iter().position(|b| !(0x20..0x40).contains(b))?;
             ((0x40..0x7f).contains(&rest[end]) && end < SEQUENCE_LEN_MAX).then_some(body + end + 1)
         }
         ']' | 'P' | 'X' | '^' | '_' => string_end(&text[body..]).map(|end| body + end),
         ' '..='/' => {
-            let rest = text[body..].as_bytes();
+            let rest = &text.as_bytes()[body..];
             let end = rest.iter().position(|b| !(0x20..0x30).contains(b))?;
             ((0x30..0x7f).contains(&rest[end]) && end < SEQUENCE_LEN_MAX).then_some(body + end + 1)
         }
