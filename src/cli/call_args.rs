@@ -152,7 +152,7 @@ mod tests {
 
     impl ReadText for Texts {
         fn file(&mut self, path: &str) -> Result<String, String> {
-            assert_eq!(path, "a.json");
+            assert!(!path.starts_with('@'), "the sign is not part of the path");
             self.0.map(str::to_owned).map_err(str::to_owned)
         }
         fn stdin(&mut self) -> Result<String, String> {

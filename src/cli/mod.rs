@@ -2,8 +2,10 @@
 //! configuration, the runtime and its typed refs; never an actor or a message.
 //! Called by `main` of the binary.
 
+pub mod add_form;
 pub mod args;
 pub mod call_args;
+pub mod check_rules;
 pub mod complete;
 pub mod content;
 pub mod exit;
