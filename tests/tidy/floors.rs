@@ -102,7 +102,7 @@ fn module_of(file: &Source) -> Vec<String> {
 }
 
 /// Every breach of the table.
-pub fn breaches(tree: &Tree, crates: &[String]) -> Vec<String> {
+pub(crate) fn breaches(tree: &Tree, crates: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     for file in tree.src().filter(|f| f.path != "src/lib.rs") {
         let module = module_of(file);
@@ -207,7 +207,7 @@ fn check_purity(file: &Source, found: &mut Vec<String>) {
 }
 
 /// Circles among the modules, by what they import outside tests.
-pub fn cycles(tree: &Tree) -> Vec<String> {
+pub(crate) fn cycles(tree: &Tree) -> Vec<String> {
     let mut uses: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for file in tree.src().filter(|f| f.path != "src/lib.rs") {
         let Some((own, _)) = floor_of(&module_of(file)) else { continue };

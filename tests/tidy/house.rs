@@ -9,7 +9,7 @@ use super::tree::Tree;
 const FILE_LINES_MAX: usize = 500;
 
 /// Files over the cap, or without their opening comment.
-pub fn shapes(tree: &Tree) -> Vec<String> {
+pub(crate) fn shapes(tree: &Tree) -> Vec<String> {
     let mut found = Vec::new();
     for file in tree.rust() {
         let lines = file.lines_without_tests();
@@ -24,7 +24,7 @@ pub fn shapes(tree: &Tree) -> Vec<String> {
 }
 
 /// Things that stand in for finished work, or switch a check off without a reason.
-pub fn bans(tree: &Tree) -> Vec<String> {
+pub(crate) fn bans(tree: &Tree) -> Vec<String> {
     let mut found = Vec::new();
     for file in tree.rust() {
         let tokens = file.tokens();
@@ -71,7 +71,7 @@ fn stub(tokens: &[Token], i: usize) -> Option<&'static str> {
 }
 
 /// Locks and atomics in the actors: one writer each, readers get snapshots.
-pub fn locks(tree: &Tree) -> Vec<String> {
+pub(crate) fn locks(tree: &Tree) -> Vec<String> {
     let mut found = Vec::new();
     for file in tree.src().filter(|f| f.path.starts_with("src/actors/")) {
         for token in file.tokens().iter().filter(|t| !file.is_test(t.at)) {
@@ -85,7 +85,7 @@ pub fn locks(tree: &Tree) -> Vec<String> {
 }
 
 /// Queues without a named bound: `channel(64)` instead of `channel(CALL_EVENTS_MAX)`.
-pub fn queues(tree: &Tree) -> Vec<String> {
+pub(crate) fn queues(tree: &Tree) -> Vec<String> {
     let mut found = Vec::new();
     for file in tree.src() {
         let tokens = file.tokens();
@@ -111,7 +111,7 @@ pub fn queues(tree: &Tree) -> Vec<String> {
 }
 
 /// Snapshots that more than one actor publishes, and senders made outside `runtime`.
-pub fn writers(tree: &Tree) -> Vec<String> {
+pub(crate) fn writers(tree: &Tree) -> Vec<String> {
     let mut found = Vec::new();
     let mut owners: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for file in tree.src().filter(|f| f.path.starts_with("src/actors/")) {

@@ -30,7 +30,7 @@ const REPORTS: [(&str, &[&str]); 14] = [
 
 /// ARCHITECTURE.md has one table row for each invariant: `| I5 | promise | test |`. The last
 /// cell names one or more tests in backquotes, or says `later:` and why.
-pub fn invariants(tree: &Tree) -> Vec<String> {
+pub(crate) fn invariants(tree: &Tree) -> Vec<String> {
     let Some(page) = tree.get("ARCHITECTURE.md") else {
         return vec!["ARCHITECTURE.md is missing".to_owned()];
     };
@@ -63,7 +63,7 @@ pub fn invariants(tree: &Tree) -> Vec<String> {
 
 /// `tests/field_reports.toml`: every report of `REPORTS` is a table with `test = "name"`, and the
 /// test exists.
-pub fn field_reports(tree: &Tree) -> Vec<String> {
+pub(crate) fn field_reports(tree: &Tree) -> Vec<String> {
     const PATH: &str = "tests/field_reports.toml";
     let Some(file) = tree.get(PATH) else { return vec![format!("{PATH} is missing")] };
     let document: DocumentMut = match file.text.parse() {
@@ -101,7 +101,7 @@ fn test_names(entry: &Item) -> Vec<String> {
 }
 
 /// Paths of one machine, and hosts in lock files.
-pub fn places(tree: &Tree) -> Vec<String> {
+pub(crate) fn places(tree: &Tree) -> Vec<String> {
     let homes = [concat!("/ro", "ot/"), concat!("/wo", "rk/"), concat!("/U", "sers/"), concat!("/ho", "me/")];
     // Names that stand for anybody in examples.
     let anybody = ["user", "me", "you", "u", "*", "{"];
@@ -151,7 +151,7 @@ fn hosts(path: &str, text: &str) -> Vec<String> {
 }
 
 /// Pages that have a length on purpose.
-pub fn pages(tree: &Tree) -> Vec<String> {
+pub(crate) fn pages(tree: &Tree) -> Vec<String> {
     let mut found = Vec::new();
     let limits = [("README.md", 200), ("ARCHITECTURE.md", 250), ("GLOSSARY.md", 200), ("SECURITY.md", 60)];
     for (path, max) in limits {
@@ -170,7 +170,7 @@ pub fn pages(tree: &Tree) -> Vec<String> {
 }
 
 /// Whether no report stands in the list twice.
-pub fn report_ids_are_unique() -> bool {
+pub(crate) fn report_ids_are_unique() -> bool {
     let ids: Vec<&str> = REPORTS.iter().flat_map(|(_, ids)| ids.iter().copied()).collect();
     ids.iter().collect::<BTreeSet<_>>().len() == ids.len()
 }

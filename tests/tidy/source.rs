@@ -4,31 +4,31 @@
 use std::ops::Range;
 
 /// One file of the tree.
-pub struct Source {
+pub(crate) struct Source {
     /// Path from the root of the repository, with `/`.
-    pub path: String,
+    pub(crate) path: String,
     /// The text as it stands.
-    pub text: String,
+    pub(crate) text: String,
     /// The text with comments and literals blanked; same length, same lines.
-    pub code: String,
+    pub(crate) code: String,
     /// Byte ranges of test code.
     tests: Vec<Range<usize>>,
     /// Names of modules that are declared `#[cfg(test)] mod name;`.
-    pub test_mods: Vec<String>,
+    pub(crate) test_mods: Vec<String>,
 }
 
 /// One word or sign of `code`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Token {
+pub(crate) struct Token {
     /// The word, `::`, or one other character.
-    pub text: String,
+    pub(crate) text: String,
     /// Where it starts.
-    pub at: usize,
+    pub(crate) at: usize,
 }
 
 impl Source {
     /// Reads one file.
-    pub fn new(path: impl Into<String>, text: impl Into<String>) -> Self {
+    pub(crate) fn new(path: impl Into<String>, text: impl Into<String>) -> Self {
         let (path, text) = (path.into(), text.into());
         let code = if path.ends_with(".rs") { blank(&text) } else { text.clone() };
         let mut source = Self { path, text, code, tests: Vec::new(), test_mods: Vec::new() };
@@ -39,27 +39,27 @@ impl Source {
     }
 
     /// Whether the file is Rust.
-    pub fn is_rust(&self) -> bool {
+    pub(crate) fn is_rust(&self) -> bool {
         self.path.ends_with(".rs")
     }
 
     /// Marks the whole file as test code.
-    pub fn mark_as_test(&mut self) {
+    pub(crate) fn mark_as_test(&mut self) {
         self.tests = std::iter::once(0..self.text.len()).collect();
     }
 
     /// Whether the byte at `at` belongs to test code.
-    pub fn is_test(&self, at: usize) -> bool {
+    pub(crate) fn is_test(&self, at: usize) -> bool {
         self.tests.iter().any(|range| range.contains(&at))
     }
 
     /// `path:line` of a byte.
-    pub fn place(&self, at: usize) -> String {
+    pub(crate) fn place(&self, at: usize) -> String {
         format!("{}:{}", self.path, self.text[..at].matches('\n').count() + 1)
     }
 
     /// Lines that are not test code.
-    pub fn lines_without_tests(&self) -> usize {
+    pub(crate) fn lines_without_tests(&self) -> usize {
         let mut at = 0;
         let mut count = 0;
         for line in self.text.split_inclusive('\n') {
@@ -70,7 +70,7 @@ impl Source {
     }
 
     /// The words and signs of the code.
-    pub fn tokens(&self) -> Vec<Token> {
+    pub(crate) fn tokens(&self) -> Vec<Token> {
         let bytes = self.code.as_bytes();
         let mut tokens = Vec::new();
         let mut at = 0;
@@ -95,7 +95,7 @@ impl Source {
 
     /// Every path that starts with one of `roots`, groups expanded, with its place. `super` and
     /// `self` are resolved and start with `crate`.
-    pub fn paths(&self, roots: &[&str]) -> Vec<(Vec<String>, usize)> {
+    pub(crate) fn paths(&self, roots: &[&str]) -> Vec<(Vec<String>, usize)> {
         let tokens = self.tokens();
         let mut found = Vec::new();
         for (i, token) in tokens.iter().enumerate() {

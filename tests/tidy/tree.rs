@@ -9,14 +9,14 @@ use super::source::Source;
 const SKIPPED: [&str; 5] = ["target", "node_modules", ".venv", ".git", "corpus"];
 
 /// All text files of the repository.
-pub struct Tree {
+pub(crate) struct Tree {
     /// Sorted by path.
-    pub files: Vec<Source>,
+    pub(crate) files: Vec<Source>,
 }
 
 impl Tree {
     /// Reads the repository that this test was built from.
-    pub fn read() -> Self {
+    pub(crate) fn read() -> Self {
         let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
         let mut files = Vec::new();
         walk(&root, &root, &mut files);
@@ -25,7 +25,7 @@ impl Tree {
     }
 
     /// A made-up tree.
-    pub fn of(files: &[(&str, &str)]) -> Self {
+    pub(crate) fn of(files: &[(&str, &str)]) -> Self {
         Self::from_files(files.iter().map(|(path, text)| Source::new(*path, *text)).collect())
     }
 
@@ -51,22 +51,22 @@ impl Tree {
     }
 
     /// The file of that path.
-    pub fn get(&self, path: &str) -> Option<&Source> {
+    pub(crate) fn get(&self, path: &str) -> Option<&Source> {
         self.files.iter().find(|file| file.path == path)
     }
 
     /// All Rust files.
-    pub fn rust(&self) -> impl Iterator<Item = &Source> {
+    pub(crate) fn rust(&self) -> impl Iterator<Item = &Source> {
         self.files.iter().filter(|file| file.is_rust())
     }
 
     /// Rust files of the library and the programs.
-    pub fn src(&self) -> impl Iterator<Item = &Source> {
+    pub(crate) fn src(&self) -> impl Iterator<Item = &Source> {
         self.rust().filter(|file| file.path.starts_with("src/"))
     }
 
     /// Names of all test functions: `#[test]`, `#[tokio::test]`, or named in `proptest!`.
-    pub fn test_fns(&self) -> Vec<String> {
+    pub(crate) fn test_fns(&self) -> Vec<String> {
         let mut names = Vec::new();
         for file in self.rust() {
             let tokens = file.tokens();
