@@ -79,7 +79,7 @@ impl Server for Clock {
             if call.wait(step) {
                 return Answer::Never;
             }
-            call.progress(f64::from(done), f64::from(PROGRESS_STEPS), "waiting");
+            call.progress(done, PROGRESS_STEPS, "waiting");
         }
         Answer::text(format!("waited {seconds} s"), None)
     }
@@ -107,7 +107,7 @@ mod tests {
             let report = peer.receive();
             assert_eq!(report["method"], "notifications/progress");
             assert_eq!(report["params"]["progressToken"], "p");
-            assert_eq!(report["params"]["progress"], json!(f64::from(done)));
+            assert_eq!(report["params"]["progress"], done);
         }
         assert_eq!(peer.receive()["result"]["content"][0]["text"], "waited 0.01 s");
     }

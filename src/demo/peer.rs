@@ -110,7 +110,7 @@ pub(super) struct Call {
 
 impl Call {
     /// Reports progress, if the client asked for it.
-    pub(super) fn progress(&self, done: f64, total: f64, message: &str) {
+    pub(super) fn progress(&self, done: u32, total: u32, message: &str) {
         if let Some(token) = &self.token {
             let params =
                 json!({"progressToken": token, "progress": done, "total": total, "message": message});

@@ -9,7 +9,7 @@ use crate::id::ServerId;
 use crate::view::{LifeState, ServerView};
 
 /// Longest piece of text that one line shows, in characters.
-const TEXT_LEN_MAX: usize = 96;
+const TEXT_LEN_MAX: usize = 140;
 
 /// How the demo writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,7 +98,7 @@ impl<W: Write> Screen<W> {
             let mut text = format!("{:<8} {}", view.id.as_str(), state_text(view));
             if view.state == LifeState::Ready {
                 let [_, _, pid, revision, tools, ..] = cells(view);
-                text.push_str(&format!("  pid {pid}, {revision}, {tools} tools, restarts {}", view.restarts));
+                text.push_str(&format!("  pid {pid}, {revision}, tools {tools}, restarts {}", view.restarts));
             }
             if self.said.get(&view.id) != Some(&text) {
                 self.line(&format!("  {text}"));
@@ -230,7 +230,7 @@ pub(super) mod tests {
             }
         });
         let told: Vec<&str> = text.lines().map(str::trim).collect();
-        let last = "notes    ready  pid 7, 2025-11-25, 3 tools, restarts 0";
+        let last = "notes    ready  pid 7, 2025-11-25, tools 3, restarts 0";
         assert_eq!(told, ["notes    connecting", last]);
         assert!(!text.contains('\x1b'));
     }

@@ -227,6 +227,11 @@ impl Tour {
             if done(&views) {
                 return Ok(());
             }
+            let parked = views.iter().find(|view| matches!(view.state, LifeState::Parked(_)));
+            if let Some(view) = parked {
+                let why = view.why.as_deref().unwrap_or("no reason given");
+                return Err(Failed(format!("{} was parked: {why}", view.id)));
+            }
             check(Monotonic::now() < until, || format!("{what} within {READY_MAX:?}: it did not happen"))?;
             tokio::time::sleep(LOOK_EVERY).await;
         }
@@ -281,17 +286,24 @@ impl Tour {
         let came = loop {
             tokio::select! {
                 biased;
-                Some(CallEvent::Progress(params)) = incoming.recv() => {
-                    let params: Value = serde_json::from_slice(&params).unwrap_or_default();
-                    self.screen.line(&format!("    … progress {} of {}", params["progress"], params["total"]));
-                    reports += 1;
-                }
+                Some(event) = incoming.recv() => reports += self.report(&event),
                 came = &mut call => break came,
             }
         };
+        while let Ok(event) = incoming.try_recv() {
+            reports += self.report(&event);
+        }
         let text = came.answer.map_err(|error| Failed(format!("clock wait: {error}")))?;
         self.screen.answered(&text, came.took);
-        check(reports > 0, || "clock wait reported no progress".to_owned())
+        check(reports == 5, || format!("clock wait reports progress five times; {reports} came"))
+    }
+
+    /// Shows one progress report; counts as one.
+    fn report(&mut self, event: &CallEvent) -> usize {
+        let CallEvent::Progress(params) = event;
+        let params: Value = serde_json::from_slice(params).unwrap_or_default();
+        self.screen.line(&format!("    … progress {} of {}", params["progress"], params["total"]));
+        1
     }
 
     async fn crash(&mut self) -> Step {

@@ -167,6 +167,13 @@ fn start(submission: &Submission, go: &Go, server: &ServerId) -> Result<Started,
     Ok((exchange, progress))
 }
 
+/// Hands a report to the caller. One that does not read loses progress, never the answer.
+fn pass_on(submission: &Submission, params: Bytes) {
+    if let Some(events) = &submission.events {
+        let _ = events.try_send(CallEvent::Progress(params));
+    }
+}
+
 async fn await_answer(
     submission: &mut Submission,
     exchange: Exchange,
@@ -182,7 +189,13 @@ async fn await_answer(
         tokio::select! {
             biased;
             answer = &mut answer => return match answer {
-                Ok(Ok(reply)) => Ended::Answered(reply),
+                Ok(Ok(reply)) => {
+                    // What was reported right before the answer came before it.
+                    while let Ok(params) = progress.try_recv() {
+                        pass_on(submission, params);
+                    }
+                    Ended::Answered(reply)
+                }
                 Ok(Err(error)) => {
                     let stderr = go.link.stderr_tail();
                     Ended::Failed(outcome::failed(shared, &submission.name, error, &stderr))
@@ -192,10 +205,7 @@ async fn await_answer(
             Some(params) = progress.recv() => {
                 budget.progress(Monotonic::now());
                 deadline.as_mut().reset(budget.deadline().into_tokio());
-                if let Some(events) = &submission.events {
-                    // A caller that does not read loses progress, never the answer.
-                    let _ = events.try_send(CallEvent::Progress(params));
-                }
+                pass_on(submission, params);
             }
             () = submission.reply.closed() => {
                 go.link.cancel(id, "the caller left");
