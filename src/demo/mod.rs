@@ -13,6 +13,7 @@ mod trouble;
 use std::io;
 use std::process::ExitCode;
 
+pub use screen::Look;
 pub use tour::{DemoOptions, run};
 
 /// The verb under which the binary runs one of its demo servers: `callboard __demo-server NAME`.

@@ -3,4 +3,5 @@
 mod calls;
 mod cli;
 mod cli_home;
+mod demo;
 mod support;
