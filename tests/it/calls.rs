@@ -296,7 +296,7 @@ async fn a_late_answer_is_dropped_and_hurts_nothing() {
         let (m, w) = (m.clone(), w.clone());
         tokio::spawn(async move {
             if m["params"]["name"] == "echo" {
-                tokio::time::sleep(Duration::from_secs(3)).await;
+                tokio::time::sleep_until(tokio::time::Instant::now() + Duration::from_secs(3)).await;
             }
             w.result(&m, r#"{"ok":1}"#);
         });

@@ -1,0 +1,105 @@
+//! The hop ladder of one call: bare client, link, server actor, front end; over an
+//! in-process peer and over a real child; by size, shape and calls in flight. Figures
+//! are ratios to the bottom rung of the same run.
+//!
+//! `cargo bench --bench call_path [-- QUICK]`; this same binary is the child (`--child`).
+
+mod peer;
+mod rungs;
+
+use std::time::Duration;
+
+use rungs::{Rung, Where};
+
+/// What an answer looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// One text block without escapes.
+    Plain,
+    /// One text block full of escapes: pretty JSON in text.
+    Escaped,
+    /// `structuredContent` of small objects.
+    Structured,
+}
+
+/// One kind of call.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Shape of the answer.
+    pub shape: Shape,
+    /// Size of the answer in bytes, roughly.
+    pub size: usize,
+    /// Calls in flight.
+    pub in_flight: usize,
+    /// Calls measured in one round.
+    pub calls: usize,
+}
+
+/// Latencies of one round.
+pub struct Measured {
+    /// Median of one call.
+    pub p50: Duration,
+    /// Calls per second.
+    pub per_second: f64,
+}
+
+const MIB: usize = 1 << 20;
+const ROUNDS: usize = 5;
+
+fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    if args.get(1).map(String::as_str) == Some("--child") {
+        peer::child(&args[2..]);
+        return;
+    }
+    let quick = args.iter().any(|arg| arg.eq_ignore_ascii_case("quick"));
+    let scale = if quick { 10 } else { 1 };
+    let loads = [
+        (Shape::Plain, 64, 1, 20_000),
+        (Shape::Plain, 1024, 1, 20_000),
+        (Shape::Plain, 1024, 64, 60_000),
+        (Shape::Structured, 1024, 1, 20_000),
+        (Shape::Plain, MIB, 1, 400),
+        (Shape::Escaped, MIB, 1, 400),
+        (Shape::Structured, MIB, 1, 400),
+        (Shape::Plain, MIB, 64, 800),
+    ];
+    println!("{:<10} {:>7} {:>3}  {:<8} {:<8} {:>10} {:>11} {:>7} {:>7}",
+        "shape", "bytes", "in", "peer", "rung", "p50 µs", "calls/s", "× p50", "× thr");
+    for (shape, size, in_flight, calls) in loads {
+        let load = Load { shape, size, in_flight, calls: (calls / scale).max(50) };
+        for place in [Where::InProcess, Where::Child] {
+            ladder(load, place);
+        }
+    }
+}
+
+/// Runs all rungs in turns, so that a busy moment of the machine hits each alike.
+fn ladder(load: Load, place: Where) {
+    let rungs = Rung::ALL;
+    let mut best: Vec<Option<Measured>> = rungs.iter().map(|_| None).collect();
+    for _ in 0..ROUNDS {
+        for (slot, rung) in best.iter_mut().zip(rungs) {
+            let one = rungs::measure(rung, place, load);
+            let better = slot.as_ref().is_none_or(|old| one.per_second > old.per_second);
+            let p50 = slot.as_ref().map_or(one.p50, |old| old.p50.min(one.p50));
+            let per_second = if better { one.per_second } else { slot.as_ref().map_or(0.0, |s| s.per_second) };
+            *slot = Some(Measured { p50, per_second });
+        }
+    }
+    let Some(base) = best.first().and_then(Option::as_ref).map(|m| (m.p50, m.per_second)) else { return };
+    for (rung, measured) in rungs.iter().zip(best.iter().flatten()) {
+        println!(
+            "{:<10} {:>7} {:>3}  {:<8} {:<8} {:>10.2} {:>11.0} {:>7.2} {:>7.2}",
+            format!("{:?}", load.shape),
+            load.size,
+            load.in_flight,
+            format!("{place:?}"),
+            format!("{rung:?}"),
+            measured.p50.as_secs_f64() * 1e6,
+            measured.per_second,
+            measured.p50.as_secs_f64() / base.0.as_secs_f64(),
+            measured.per_second / base.1,
+        );
+    }
+}
