@@ -12,6 +12,7 @@ pub mod id;
 pub mod policy;
 pub mod runtime;
 pub mod shaping;
+pub mod store;
 pub mod time;
 pub mod transport;
 pub mod view;

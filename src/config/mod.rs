@@ -1,5 +1,24 @@
-//! Floors 1 and 2. Configuration: `raw` mirrors the files, `validate` turns it into
-//! [`spec::ServerSpec`] values and reports every issue with its place, `load` (the
-//! only part with I/O) reads the sources in their order. Called by the edges.
+//! Floors 1 and 2. Configuration: `document` and `raw` mirror the files, `validate` turns
+//! them into [`spec::ServerSpec`] values and reports every issue with its place, `merge`
+//! applies the order of the sources. Floor 1 and pure but for `load`, `approvals`, `edit`,
+//! `effective` and `secret_store`, which stand on files (floor 2). Called by the edges.
 
+pub mod approval;
+pub mod approvals;
+pub mod canonical;
+pub mod diff;
+pub mod document;
+pub mod duration;
+pub mod effective;
+pub mod expand;
+pub mod fields;
+pub mod host;
+pub mod load;
+pub mod mask;
+pub mod merge;
+pub mod raw;
+pub mod secret;
+pub mod secret_store;
 pub mod spec;
+pub mod suggest;
+pub mod validate;

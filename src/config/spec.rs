@@ -133,6 +133,9 @@ pub enum Severity {
 pub struct ServerSet {
     /// One entry per name, sorted by name.
     pub entries: Vec<Entry>,
+    /// Project entries that wait for approval while an entry of the same name from another
+    /// source stays effective; sorted by name. They neither shadow nor disable anything.
+    pub pending: Vec<Entry>,
     /// Issues of whole files; those of an entry are in the entry.
     pub issues: Vec<Issue>,
     /// Every secret value that is known from the configuration, for the redactor.

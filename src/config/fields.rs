@@ -1,0 +1,365 @@
+//! Floor 1. Reads the keys of one JSON object into typed values and reports every fault with
+//! its key path and place; a fault never hides the next one. Must never put a value into an
+//! issue unless it is a word from a closed set. Called by `config::raw`.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::document::Definition;
+use super::duration::{self, Unit};
+use super::spec::{Globs, Issue, Severity};
+use super::suggest;
+
+/// One known key and the other spellings of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// The spelling of the manual.
+    pub name: &'static str,
+    /// Spellings of other tools that mean exactly the same.
+    pub aliases: &'static [&'static str],
+}
+
+/// A key without other spellings.
+pub const fn key(name: &'static str) -> Key {
+    Key { name, aliases: &[] }
+}
+
+/// Reader of one object of a definition.
+#[derive(Debug)]
+pub struct Fields<'d> {
+    definition: &'d Definition,
+    map: &'d Map<String, Value>,
+    prefix: String,
+    keys: &'static [Key],
+    /// Everything noticed so far.
+    pub issues: Vec<Issue>,
+}
+
+impl<'d> Fields<'d> {
+    /// Starts to read `map`, which stands at the key path `prefix` of the definition. Unknown
+    /// keys are warned about at once.
+    pub fn new(
+        definition: &'d Definition,
+        map: &'d Map<String, Value>,
+        prefix: &str,
+        keys: &'static [Key],
+    ) -> Self {
+        let mut fields = Self { definition, map, prefix: prefix.to_owned(), keys, issues: Vec::new() };
+        let known: HashSet<&str> = keys
+            .iter()
+            .flat_map(|key| key.aliases.iter().chain(std::iter::once(&key.name)))
+            .copied()
+            .collect();
+        for name in map.keys().filter(|name| !known.contains(name.as_str())) {
+            let fix = suggest::nearest(name, keys.iter().map(|key| key.name))
+                .map(|near| format!("did you mean {near:?}?"))
+                .or_else(|| foreign(name).map(str::to_owned));
+            fields.report(Severity::Warning, &fields.path(name), "unknown key, ignored", fix);
+        }
+        fields
+    }
+
+    /// The definition that is read.
+    pub fn definition(&self) -> &'d Definition {
+        self.definition
+    }
+
+    /// The key path of one of the keys.
+    pub fn path(&self, name: &str) -> String {
+        suggest::join(&self.prefix, name)
+    }
+
+    /// Adds an issue about a key path.
+    pub fn report(
+        &mut self,
+        severity: Severity,
+        within: &str,
+        message: impl Into<String>,
+        fix: Option<String>,
+    ) {
+        self.issues.push(Issue { fix, ..self.definition.issue(severity, within, message) });
+    }
+
+    /// Adds an error about a key.
+    pub fn error(&mut self, name: &str, message: impl Into<String>, fix: Option<&str>) {
+        self.report(Severity::Error, &self.path(name), message, fix.map(str::to_owned));
+    }
+
+    /// Adds a warning about a key.
+    pub fn warn(&mut self, name: &str, message: impl Into<String>, fix: Option<&str>) {
+        self.report(Severity::Warning, &self.path(name), message, fix.map(str::to_owned));
+    }
+
+    /// The spelling under which a key is present; `null` counts as absent. Two spellings at
+    /// once are warned about, that of the manual counts.
+    pub fn spelling(&mut self, name: &'static str) -> Option<&'static str> {
+        let aliases = self.keys.iter().find(|key| key.name == name).map_or(&[][..], |key| key.aliases);
+        let present: Vec<&'static str> = std::iter::once(name)
+            .chain(aliases.iter().copied())
+            .filter(|spelling| self.map.get(*spelling).is_some_and(|value| !value.is_null()))
+            .collect();
+        for extra in present.iter().skip(1) {
+            self.warn(
+                extra,
+                format!("means the same as {:?}, which counts", present[0]),
+                Some("keep one of them"),
+            );
+        }
+        present.first().copied()
+    }
+
+    fn find(&mut self, name: &'static str) -> Option<(&'static str, &'d Value)> {
+        let spelling = self.spelling(name)?;
+        self.map.get(spelling).map(|value| (spelling, value))
+    }
+
+    /// Whether the key is there at all.
+    pub fn has(&self, name: &str) -> bool {
+        self.map.get(name).is_some_and(|value| !value.is_null())
+    }
+
+    fn wrong_type(&mut self, within: &str, wanted: &str, got: &Value) {
+        let quotes = wanted == "a string" && (got.is_number() || got.is_boolean());
+        let fix = quotes.then(|| "put it in quotes".to_owned());
+        self.report(Severity::Error, within, format!("must be {wanted}, not {}", kind(got)), fix);
+    }
+
+    /// A string.
+    pub fn text(&mut self, name: &'static str) -> Option<String> {
+        let (spelling, value) = self.find(name)?;
+        match value {
+            Value::String(text) => Some(text.clone()),
+            other => {
+                self.wrong_type(&self.path(spelling), "a string", other);
+                None
+            }
+        }
+    }
+
+    /// `true` or `false`.
+    pub fn flag(&mut self, name: &'static str) -> Option<bool> {
+        let (spelling, value) = self.find(name)?;
+        match value {
+            Value::Bool(flag) => Some(*flag),
+            other => {
+                self.wrong_type(&self.path(spelling), "true or false", other);
+                None
+            }
+        }
+    }
+
+    /// A whole number within `min..=max`.
+    pub fn count(&mut self, name: &'static str, min: u64, max: u64) -> Option<u64> {
+        let (spelling, value) = self.find(name)?;
+        match value.as_u64() {
+            Some(count) if (min..=max).contains(&count) => Some(count),
+            _ if value.is_number() => {
+                self.error(spelling, format!("must be a whole number from {min} to {max}"), None);
+                None
+            }
+            _ => {
+                self.wrong_type(&self.path(spelling), "a whole number", value);
+                None
+            }
+        }
+    }
+
+    /// Bytes within `min..=max`: a number, or a word such as `16MiB`.
+    pub fn bytes(&mut self, name: &'static str, min: u64, max: u64) -> Option<u64> {
+        let (spelling, value) = self.find(name)?;
+        let read = match value {
+            Value::String(word) => duration::bytes_from_word(word),
+            Value::Number(number) => {
+                number.as_u64().ok_or_else(|| "must be a whole number of bytes".to_owned())
+            }
+            other => {
+                self.wrong_type(&self.path(spelling), "a number of bytes or a word such as \"16MiB\"", other);
+                return None;
+            }
+        };
+        match read {
+            Ok(bytes) if (min..=max).contains(&bytes) => Some(bytes),
+            Ok(_) => {
+                let range = format!("{} to {}", duration::bytes_to_word(min), duration::bytes_to_word(max));
+                self.error(spelling, format!("must be from {range}"), None);
+                None
+            }
+            Err(message) => {
+                self.error(spelling, message, None);
+                None
+            }
+        }
+    }
+
+    /// A duration under `name` (a number of seconds or a word), or under one of the `…Ms`
+    /// spellings (milliseconds). Zero is an error.
+    pub fn duration(&mut self, name: &'static str, millis: &[&'static str]) -> Option<Duration> {
+        let mut found: Vec<(&'static str, &'d Value, Unit)> = Vec::new();
+        if let Some((spelling, value)) = self.find(name) {
+            found.push((spelling, value, Unit::Seconds));
+        }
+        for spelling in millis {
+            if let Some((spelling, value)) = self.find(spelling) {
+                found.push((spelling, value, Unit::Millis));
+            }
+        }
+        for (extra, ..) in found.iter().skip(1) {
+            self.warn(
+                extra,
+                format!("means the same as {:?}, which counts", found[0].0),
+                Some("keep one of them"),
+            );
+        }
+        let (spelling, value, unit) = *found.first()?;
+        let read = match value {
+            Value::Number(number) => duration::from_number(number.as_f64().unwrap_or(f64::NAN), unit),
+            Value::String(word) => duration::from_word(word, unit),
+            other => {
+                let wanted = "a number of seconds or a word such as \"30s\"";
+                self.wrong_type(&self.path(spelling), wanted, other);
+                return None;
+            }
+        };
+        match read {
+            Ok(Duration::ZERO) => {
+                self.error(spelling, "must be more than zero", None);
+                None
+            }
+            Ok(duration) => Some(duration),
+            Err(message) => {
+                self.error(spelling, message, None);
+                None
+            }
+        }
+    }
+
+    /// The plain number under a key, whatever its meaning.
+    pub fn number(&self, name: &str) -> Option<f64> {
+        match self.map.get(name)? {
+            Value::Number(number) => number.as_f64(),
+            Value::String(word) => word.trim().parse().ok(),
+            _ => None,
+        }
+    }
+
+    /// A word of a closed set; any other one is an error that lists the set.
+    pub fn word<T: Copy>(&mut self, name: &'static str, words: &[(&'static str, T)]) -> Option<T> {
+        let spelling = self.spelling(name)?;
+        let word = self.text(name)?;
+        if let Some((_, value)) = words.iter().find(|(known, _)| *known == word) {
+            return Some(*value);
+        }
+        let known: Vec<&str> = words.iter().map(|(known, _)| *known).collect();
+        let near =
+            suggest::nearest(&word, known.iter().copied()).map(|near| format!("did you mean {near:?}?"));
+        self.report(
+            Severity::Error,
+            &self.path(spelling),
+            format!("unknown word; must be one of {}", known.join(", ")),
+            near,
+        );
+        None
+    }
+
+    /// A list of strings.
+    pub fn texts(&mut self, name: &'static str) -> Option<Vec<String>> {
+        let (spelling, value) = self.find(name)?;
+        let at = self.path(spelling);
+        let Value::Array(items) = value else {
+            self.wrong_type(&at, "a list of strings", value);
+            return None;
+        };
+        let mut texts = Vec::with_capacity(items.len());
+        for (index, item) in items.iter().enumerate() {
+            match item {
+                Value::String(text) => texts.push(text.clone()),
+                other => self.wrong_type(&format!("{at}[{index}]"), "a string", other),
+            }
+        }
+        (texts.len() == items.len()).then_some(texts)
+    }
+
+    /// A list of glob patterns, compiled.
+    pub fn globs(&mut self, name: &'static str) -> Option<Globs> {
+        let spelling = self.spelling(name)?;
+        let patterns = self.texts(name)?;
+        match Globs::compile(&patterns) {
+            Ok(globs) => Some(globs),
+            Err(message) => {
+                self.error(spelling, message, None);
+                None
+            }
+        }
+    }
+
+    /// An object of strings, in its order.
+    pub fn pairs(&mut self, name: &'static str) -> Option<Vec<(String, String)>> {
+        let (spelling, value) = self.find(name)?;
+        let at = self.path(spelling);
+        let Value::Object(map) = value else {
+            self.wrong_type(&at, "an object of strings", value);
+            return None;
+        };
+        let mut pairs = Vec::with_capacity(map.len());
+        for (key, value) in map {
+            match value {
+                Value::String(text) => pairs.push((key.clone(), text.clone())),
+                other => self.wrong_type(&suggest::join(&at, key), "a string", other),
+            }
+        }
+        (pairs.len() == map.len()).then_some(pairs)
+    }
+
+    /// Reads an object under a key with its own known keys.
+    pub fn object<T>(
+        &mut self,
+        name: &'static str,
+        keys: &'static [Key],
+        read: impl FnOnce(&mut Fields<'d>) -> T,
+    ) -> Option<T> {
+        let (spelling, value) = self.find(name)?;
+        let at = self.path(spelling);
+        let Value::Object(map) = value else {
+            self.wrong_type(&at, "an object", value);
+            return None;
+        };
+        let mut inner = Fields::new(self.definition, map, &at, keys);
+        let result = read(&mut inner);
+        self.issues.append(&mut inner.issues);
+        Some(result)
+    }
+
+    /// The value under a key as it stands.
+    pub fn value(&mut self, name: &'static str) -> Option<&'d Value> {
+        self.find(name).map(|(_, value)| value)
+    }
+}
+
+/// The kind of a value with its article.
+pub fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// What to write instead of a key that other clients know.
+fn foreign(name: &str) -> Option<&'static str> {
+    match name {
+        "autoApprove" | "alwaysAllow" | "autoAllow" => Some("approve tools with `callboard mcp allow`"),
+        "serverUrl" | "httpUrl" | "endpoint" => Some("write \"url\""),
+        "environment" => Some("write \"env\""),
+        "enabled_tools" | "includeTools" => Some("write \"tools\": {\"include\": […]}"),
+        "disabled_tools" | "excludeTools" | "disabledTools" => Some("write \"tools\": {\"exclude\": […]}"),
+        "startup_timeout_sec" => Some("write \"connect_timeout\""),
+        "tool_timeout_sec" => Some("write \"timeout\""),
+        "authorization_token" | "bearerToken" => Some("name a variable with \"bearer_token_env\""),
+        _ => None,
+    }
+}

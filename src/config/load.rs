@@ -1,0 +1,329 @@
+//! Floor 2. Reads every source of the configuration in its order and hands the texts to the
+//! pure parts: `document`, `merge`, `host`. The only reader of the environment. Must never
+//! start or contact anything, nor write. Called by the edges.
+//!
+//! ```no_run
+//! use callboard::config::load::{LoadOptions, load};
+//!
+//! let loaded = load(&LoadOptions::from_process());
+//! for entry in &loaded.servers.entries {
+//!     let _ = (entry.id.as_str(), &entry.state, &entry.source, &entry.shadows);
+//! }
+//! ```
+
+mod env;
+mod settings;
+mod world;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use env::Env;
+pub use world::SecretSource;
+
+use super::approval::Approval;
+use super::approvals;
+use super::document::{self, Definition, Document, Form};
+use super::host::HostSettings;
+use super::merge::{self, Merge};
+use super::spec::{Issue, Scope, ServerSet, Severity, Source};
+use super::validate::Context;
+use crate::store::{self, FILE_BYTES_MAX};
+pub(super) use world::Machine;
+
+/// Where the managed files stand.
+pub const MANAGED_DIR: &str = "/etc/callboard";
+
+/// Everything that decides what is loaded. Nothing else is read.
+#[derive(Clone)]
+pub struct LoadOptions {
+    /// The environment.
+    pub env: Env,
+    /// Working directory, absolute.
+    pub cwd: PathBuf,
+    /// Folder of the managed files.
+    pub managed_dir: PathBuf,
+    /// `--mcp-config FILE`, in order; relative to `cwd`.
+    pub config_files: Vec<PathBuf>,
+    /// `--strict-mcp-config`: servers from `config_files` (and managed ones) alone.
+    pub strict: bool,
+    /// Whether the project's files are read at all.
+    pub project: bool,
+    /// Host settings from flags: dotted key and value.
+    pub settings: Vec<(String, String)>,
+    /// A further place for `${secret:NAME}`, asked before the file.
+    pub secrets: Option<Arc<dyn SecretSource>>,
+}
+
+impl std::fmt::Debug for LoadOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LoadOptions")
+            .field("cwd", &self.cwd)
+            .field("managed_dir", &self.managed_dir)
+            .field("config_files", &self.config_files)
+            .field("strict", &self.strict)
+            .field("project", &self.project)
+            .finish_non_exhaustive()
+    }
+}
+
+impl LoadOptions {
+    /// Options for an environment and a working directory; everything else by default.
+    pub fn new(env: Env, cwd: impl Into<PathBuf>) -> Self {
+        Self {
+            env,
+            cwd: cwd.into(),
+            managed_dir: MANAGED_DIR.into(),
+            config_files: Vec::new(),
+            strict: false,
+            project: true,
+            settings: Vec::new(),
+            secrets: None,
+        }
+    }
+
+    /// Options for this process.
+    pub fn from_process() -> Self {
+        let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+        Self::new(Env::from_process(), cwd)
+    }
+
+    /// Callboard's own folder: `$CALLBOARD_HOME`, by default `~/.callboard`.
+    pub fn home(&self) -> PathBuf {
+        match self.env.get_nonempty("CALLBOARD_HOME") {
+            Some(home) => self.cwd.join(self.tilde(home)),
+            None => self.user_home().unwrap_or(&self.cwd).join(".callboard"),
+        }
+    }
+
+    /// The root of the project: the nearest folder, from the working directory upwards, that
+    /// has `.git`, `.mcp.json` or `.callboard`; else the working directory. Callboard's own
+    /// folder in the user's home makes that no project.
+    pub fn project_root(&self) -> PathBuf {
+        let own = self.home();
+        let is_root = |folder: &&Path| {
+            folder.join(".git").exists()
+                || folder.join(".mcp.json").is_file()
+                || (folder.join(".callboard").is_dir() && !same_folder(&folder.join(".callboard"), &own))
+        };
+        self.cwd.ancestors().find(is_root).unwrap_or(&self.cwd).to_path_buf()
+    }
+
+    fn user_home(&self) -> Option<&Path> {
+        self.env.get_nonempty("HOME").map(Path::new)
+    }
+
+    fn tilde(&self, path: &str) -> PathBuf {
+        match (path.strip_prefix('~'), self.user_home()) {
+            (Some(""), Some(home)) => home.to_path_buf(),
+            (Some(rest), Some(home)) if rest.starts_with('/') => home.join(&rest[1..]),
+            _ => PathBuf::from(path),
+        }
+    }
+}
+
+fn same_folder(a: &Path, b: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    real(a) == real(b)
+}
+
+/// The effective configuration.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The servers, with all issues of sources (those of `callboard.toml` included).
+    pub servers: ServerSet,
+    /// The host settings.
+    pub settings: HostSettings,
+    /// Where each key of the host settings comes from, in the order of the manual.
+    pub provenance: Vec<(&'static str, Source)>,
+    /// Every entry as written, weakest source first.
+    pub definitions: Vec<Definition>,
+    /// What was approved.
+    pub approvals: Vec<Approval>,
+    /// The files that were looked for, weakest first.
+    pub files: Vec<FileSeen>,
+    /// Root of the project.
+    pub project_root: PathBuf,
+    /// Callboard's own folder.
+    pub home: PathBuf,
+}
+
+/// A file that was looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileSeen {
+    /// Its path.
+    pub path: PathBuf,
+    /// Its scope.
+    pub scope: Scope,
+    /// Whether it is there.
+    pub found: bool,
+}
+
+/// Reads everything. Never fails: what can't be read or used is an issue with its place, and
+/// everything else is loaded.
+pub fn load(options: &LoadOptions) -> Loaded {
+    let home = options.home();
+    let project_root = options.project_root();
+    let mut sources = Sources { options, home: &home, root: &project_root, read: Read::default() };
+    let settings = settings::load(options, &home, &project_root);
+    sources.read.issues.extend(settings.issues);
+    sources.all();
+    let approvals = match approvals::list(&home) {
+        Ok(approvals) => approvals,
+        Err(error) => {
+            // Unreadable approvals approve nothing.
+            sources.read.issues.push(file_issue(Scope::User, &approvals::file(&home), error.to_string()));
+            Vec::new()
+        }
+    };
+    let (machine, issue) = Machine::new(options, &home);
+    sources.read.issues.extend(issue);
+    let Read { definitions, mut issues, files } = sources.read;
+    issues.sort_by_key(|issue| std::cmp::Reverse(issue.severity));
+    let context = Context { world: &machine, settings: &settings.settings, cwd: &options.cwd };
+    let rules = Merge { context, project: &project_root, approvals: &approvals };
+    let servers = merge::merge(&definitions, issues, rules);
+    Loaded {
+        servers,
+        settings: settings.settings,
+        provenance: settings.provenance,
+        definitions,
+        approvals,
+        files,
+        project_root,
+        home,
+    }
+}
+
+impl Loaded {
+    /// The definition that an entry (effective or pending) was made from.
+    pub fn definition(&self, entry: &super::spec::Entry) -> Option<&Definition> {
+        let of_source = |definition: &&Definition| definition.source == entry.source;
+        self.definitions
+            .iter()
+            .rev()
+            .filter(of_source)
+            .find(|definition| definition.name == entry.id.as_str())
+    }
+
+    /// All issues: of the sources, of the entries, of the pending ones.
+    pub fn issues(&self) -> impl Iterator<Item = &Issue> {
+        let entries = self.servers.entries.iter().chain(&self.servers.pending);
+        self.servers.issues.iter().chain(entries.flat_map(|entry| &entry.issues))
+    }
+}
+
+/// What was read.
+#[derive(Debug, Default)]
+struct Read {
+    definitions: Vec<Definition>,
+    issues: Vec<Issue>,
+    files: Vec<FileSeen>,
+}
+
+/// The sources of servers, read in their order.
+struct Sources<'a> {
+    options: &'a LoadOptions,
+    home: &'a Path,
+    root: &'a Path,
+    read: Read,
+}
+
+impl Sources<'_> {
+    fn all(&mut self) {
+        if !self.options.strict {
+            self.file(Scope::User, &self.home.join("mcp.json"), false);
+            if self.options.project {
+                self.project();
+            }
+            self.env_files();
+            self.inline("CALLBOARD_MCP_CONFIG_JSON");
+            self.inline("CALLBOARD_MCP_SERVERS");
+        }
+        for file in &self.options.config_files {
+            let path = self.options.tilde(&file.to_string_lossy());
+            self.file(Scope::Flag, &self.options.cwd.join(path), true);
+        }
+        self.file(Scope::Managed, &self.options.managed_dir.join("mcp.json"), false);
+        let policy = self.options.managed_dir.join("policy.toml");
+        if policy.exists() {
+            let message = "managed policy can't be applied by this version; nothing of it is in force";
+            self.read.issues.push(file_issue(Scope::Managed, &policy, message));
+        }
+    }
+
+    fn project(&mut self) {
+        self.file(Scope::Project, &self.root.join(".mcp.json"), false);
+        let own = self.root.join(".callboard");
+        if !same_folder(&own, self.home) {
+            self.file(Scope::Project, &own.join("mcp.json"), false);
+        }
+    }
+
+    fn env_files(&mut self) {
+        let Some(paths) = self.options.env.get_nonempty("CALLBOARD_MCP_CONFIG") else { return };
+        let delimiter = if cfg!(windows) { ';' } else { ':' };
+        for path in paths.split([delimiter, ',']).map(str::trim).filter(|path| !path.is_empty()) {
+            let path = self.options.cwd.join(self.options.tilde(path));
+            self.file(Scope::EnvFile, &path, true);
+        }
+    }
+
+    fn inline(&mut self, variable: &str) {
+        let Some(text) = self.options.env.get_nonempty(variable) else { return };
+        let source = Source { scope: Scope::EnvInline, origin: variable.into() };
+        if text.len() as u64 > FILE_BYTES_MAX {
+            let message = format!("larger than {FILE_BYTES_MAX} bytes");
+            self.read.issues.push(source_issue(source, message));
+            return;
+        }
+        self.take(document::parse(text, &source, self.root, Form::Inline));
+    }
+
+    /// Reads one file; a missing one is an error only when somebody `named` it.
+    fn file(&mut self, scope: Scope, path: &Path, named: bool) {
+        let text = store::read_text(path, FILE_BYTES_MAX);
+        let found = !matches!(text, Ok(None));
+        self.read.files.push(FileSeen { path: path.to_path_buf(), scope, found });
+        let source = Source { scope, origin: path.to_string_lossy().into() };
+        match text {
+            Ok(Some(text)) => {
+                let folder = path.parent().unwrap_or(Path::new("/"));
+                let base = if scope == Scope::Project { self.root } else { folder };
+                self.take(document::parse(&text, &source, base, Form::File));
+            }
+            Ok(None) if named => self.read.issues.push(source_issue(source, "no such file")),
+            Ok(None) => {}
+            Err(error) => self.read.issues.push(source_issue(source, bare(&error, path))),
+        }
+    }
+
+    fn take(&mut self, document: Document) {
+        self.read.definitions.extend(document.definitions);
+        self.read.issues.extend(document.issues);
+    }
+}
+
+/// The text of an error without the path, which the issue names already.
+fn bare(error: &store::StoreError, path: &Path) -> String {
+    let text = error.to_string();
+    text.strip_prefix(&format!("{}: ", path.display())).map_or(text.clone(), str::to_owned)
+}
+
+fn file_issue(scope: Scope, path: &Path, message: impl Into<String>) -> Issue {
+    source_issue(Source { scope, origin: path.to_string_lossy().into() }, message)
+}
+
+fn source_issue(source: Source, message: impl Into<String>) -> Issue {
+    Issue {
+        severity: Severity::Error,
+        source,
+        position: None,
+        path: String::new(),
+        message: message.into(),
+        fix: None,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,503 @@
+//! Floor 1. The mirror of one entry: every key with its type, nothing expanded, nothing
+//! defaulted. Reading reports all faults at once. A project entry that nobody approved gets
+//! no further than this. Called by `config::validate` and `config::merge`.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::document::Definition;
+use super::expand;
+use super::fields::{Fields, Key, key};
+use super::spec::{Globs, Issue, Protocol, Rate, Sandbox, Severity, Sharing, StartMode, ToolFilter, Trust};
+
+/// One entry with its types checked, unexpanded.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RawServer {
+    /// `enabled` and `disabled` together.
+    pub disabled: bool,
+    /// How to reach it; `None` for an entry that only turns a name off.
+    pub target: Option<RawTarget>,
+    /// `tools`
+    pub filter: ToolFilter,
+    /// `allowedTools`
+    pub allowed_tools: Option<Globs>,
+    /// `deniedTools`
+    pub denied_tools: Globs,
+    /// `trust` and `readOnly` together.
+    pub trust: Trust,
+    /// `allowAllTools`
+    pub allow_all_tools: bool,
+    /// `allowHostProcess`
+    pub allow_host_process: bool,
+    /// What it says about times and bounds.
+    pub overrides: Overrides,
+    /// `protocol`
+    pub protocol: Protocol,
+    /// `start`
+    pub start: Option<StartMode>,
+    /// `idle_stop`
+    pub idle_stop: Option<Duration>,
+    /// `required`
+    pub required: bool,
+    /// `watch`
+    pub watch: Vec<String>,
+    /// `sharing`
+    pub sharing: Sharing,
+    /// `env_passthrough`
+    pub env_passthrough: Vec<String>,
+    /// `sandbox`
+    pub sandbox: Sandbox,
+    /// `label`
+    pub label: Option<String>,
+    /// `description`
+    pub description: Option<String>,
+}
+
+/// How to reach a server, unexpanded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RawTarget {
+    /// A child process.
+    Stdio {
+        /// `command`
+        command: String,
+        /// `args`
+        args: Vec<String>,
+        /// `env`, in its order.
+        env: Vec<(String, String)>,
+        /// `cwd`
+        cwd: Option<String>,
+    },
+    /// An address.
+    Http {
+        /// `url`
+        url: String,
+        /// `headers`, in their order.
+        headers: Vec<(String, String)>,
+        /// `bearer_token_env`
+        bearer_token_env: Option<String>,
+        /// `transport` is `sse`: the old transport.
+        sse: bool,
+    },
+}
+
+impl RawTarget {
+    /// The word for tables.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Stdio { .. } => "stdio",
+            Self::Http { sse: false, .. } => "http",
+            Self::Http { sse: true, .. } => "sse",
+        }
+    }
+}
+
+/// What an entry says about times and bounds; the rest comes from the host settings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// `timeout`
+    pub idle: Option<Duration>,
+    /// `connect_timeout`
+    pub connect: Option<Duration>,
+    /// `max_timeout`
+    pub total: Option<Duration>,
+    /// `breaker.failures`
+    pub breaker_failures: Option<u32>,
+    /// `breaker.open_for`
+    pub breaker_open_for: Option<Duration>,
+    /// `breaker.count_tool_errors`
+    pub breaker_count_tool_errors: Option<bool>,
+    /// `restart.max`
+    pub restart_max: Option<u32>,
+    /// `restart.window`
+    pub restart_window: Option<Duration>,
+    /// `restart.min`
+    pub restart_min: Option<Duration>,
+    /// `restart.max_delay`
+    pub restart_max_delay: Option<Duration>,
+    /// `limits.in_flight`
+    pub in_flight: Option<usize>,
+    /// `limits.queue`
+    pub queue: Option<usize>,
+    /// `limits.frame_max`, bytes
+    pub frame_max: Option<usize>,
+    /// `limits.result_max`, bytes
+    pub result_max: Option<usize>,
+    /// `rate`; `Some(None)` turns a default off.
+    pub rate: Option<Option<Rate>>,
+}
+
+const KEYS: &[Key] = &[
+    key("command"),
+    key("args"),
+    key("env"),
+    key("cwd"),
+    key("url"),
+    key("headers"),
+    key("bearer_token_env"),
+    key("oauth"),
+    Key { name: "transport", aliases: &["type"] },
+    key("enabled"),
+    key("disabled"),
+    key("tools"),
+    Key { name: "allowedTools", aliases: &["allowTools", "allow"] },
+    Key { name: "deniedTools", aliases: &["denyTools", "deny"] },
+    Key { name: "trust", aliases: &["policy"] },
+    key("readOnly"),
+    key("allowAllTools"),
+    Key { name: "allowHostProcess", aliases: &["hostProcess"] },
+    key("timeout"),
+    Key { name: "requestTimeoutMs", aliases: &["timeoutMs"] },
+    key("connect_timeout"),
+    key("startupTimeoutMs"),
+    key("max_timeout"),
+    key("protocol"),
+    key("breaker"),
+    key("restart"),
+    key("limits"),
+    key("rate"),
+    key("start"),
+    key("idle_stop"),
+    key("required"),
+    key("watch"),
+    key("sharing"),
+    key("env_passthrough"),
+    key("sandbox"),
+    Key { name: "label", aliases: &["title"] },
+    key("description"),
+];
+const TOOLS_KEYS: &[Key] = &[key("include"), key("exclude")];
+const BREAKER_KEYS: &[Key] = &[key("failures"), key("open_for"), key("count_tool_errors")];
+const RESTART_KEYS: &[Key] = &[key("max"), key("window"), key("min"), key("max_delay")];
+const LIMITS_KEYS: &[Key] = &[key("in_flight"), key("queue"), key("frame_max"), key("result_max")];
+const RATE_KEYS: &[Key] = &[key("per_second"), key("burst")];
+const SANDBOX_KEYS: &[Key] = &[key("read"), key("write"), key("net")];
+
+/// The trust words of the configuration.
+pub const TRUST_WORDS: [(&str, Trust); 3] =
+    [("untrusted", Trust::Untrusted), ("read-only", Trust::ReadOnly), ("trusted", Trust::Trusted)];
+/// The start words of the configuration.
+pub const START_WORDS: [(&str, StartMode); 2] = [("eager", StartMode::Eager), ("lazy", StartMode::Lazy)];
+/// Most calls in flight, waiting, or per second that a setting may allow.
+pub const COUNT_MAX: u64 = 1_000_000;
+/// Smallest frame or result bound, bytes.
+pub const BYTES_MIN: u64 = 1 << 10;
+/// Largest frame or result bound, bytes.
+pub const BYTES_MAX: u64 = 1 << 30;
+
+/// Reads one entry. With an issue of severity `Error` the entry can't be used as written;
+/// what could be read is there all the same.
+pub fn read(definition: &Definition) -> (RawServer, Vec<Issue>) {
+    let mut issues = definition.issues.clone();
+    let Value::Object(map) = &definition.value else {
+        let kind = super::fields::kind(&definition.value);
+        issues.push(definition.issue(Severity::Error, "", format!("must be an object, not {kind}")));
+        return (RawServer::default(), issues);
+    };
+    let mut fields = Fields::new(definition, map, "", KEYS);
+    let mut server = RawServer::default();
+    server.disabled = read_disabled(&mut fields);
+    server.target = read_target(&mut fields, server.disabled);
+    read_policy(&mut fields, &mut server);
+    server.overrides = read_overrides(&mut fields);
+    read_life(&mut fields, &mut server);
+    issues.append(&mut fields.issues);
+    (server, issues)
+}
+
+fn read_disabled(fields: &mut Fields<'_>) -> bool {
+    let enabled = fields.flag("enabled");
+    let disabled = fields.flag("disabled");
+    if enabled.is_some() && disabled == enabled {
+        fields.warn("disabled", "contradicts \"enabled\"; the server is off", Some("keep one of them"));
+    }
+    enabled == Some(false) || disabled == Some(true)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Stdio,
+    Http,
+    Sse,
+}
+
+fn read_target(fields: &mut Fields<'_>, disabled: bool) -> Option<RawTarget> {
+    const WORDS: [(&str, Wanted); 5] = [
+        ("stdio", Wanted::Stdio),
+        ("http", Wanted::Http),
+        ("streamable-http", Wanted::Http),
+        ("streamableHttp", Wanted::Http),
+        ("sse", Wanted::Sse),
+    ];
+    let wanted = fields.word("transport", &WORDS);
+    match (fields.has("command"), fields.has("url")) {
+        (true, true) => {
+            let fix = "keep \"command\" for a program, or \"url\" for an address";
+            fields.error("url", "stands beside \"command\"; exactly one of them is allowed", Some(fix));
+            None
+        }
+        (false, false) => {
+            if !disabled {
+                fields.report(
+                    Severity::Error,
+                    "",
+                    "has neither \"command\" nor \"url\"",
+                    Some("write \"command\" for a program, or \"url\" for an address".into()),
+                );
+            }
+            None
+        }
+        (true, false) => {
+            if matches!(wanted, Some(Wanted::Http | Wanted::Sse)) {
+                fields.error(
+                    "transport",
+                    "an address is wanted, but \"command\" is given",
+                    Some("write \"url\""),
+                );
+            }
+            read_stdio(fields)
+        }
+        (false, true) => {
+            if wanted == Some(Wanted::Stdio) {
+                fields.error(
+                    "transport",
+                    "a program is wanted, but \"url\" is given",
+                    Some("write \"command\""),
+                );
+            }
+            read_http(fields, wanted == Some(Wanted::Sse))
+        }
+    }
+}
+
+fn read_stdio(fields: &mut Fields<'_>) -> Option<RawTarget> {
+    for useless in ["headers", "bearer_token_env", "oauth"] {
+        if fields.has(useless) {
+            fields.warn(useless, "has no effect on a program", Some("use \"env\""));
+        }
+    }
+    let command = fields.text("command");
+    let args = fields.texts("args");
+    let env = fields.pairs("env");
+    let cwd = fields.text("cwd");
+    if let Some(command) = &command {
+        if command.trim().is_empty() {
+            fields.error("command", "is empty", Some("name a program"));
+        } else if args.is_none() && command.contains(' ') && !command.contains(['/', '\\']) {
+            fields.warn(
+                "command",
+                "has a space in it; it is taken as one program name",
+                Some("move what follows the program into \"args\""),
+            );
+        }
+        check_expansion(fields, "command", command);
+    }
+    for (index, arg) in args.iter().flatten().enumerate() {
+        check_expansion(fields, &format!("args[{index}]"), arg);
+    }
+    for (name, value) in env.iter().flatten() {
+        let at = super::suggest::join("env", name);
+        if name.is_empty() || name.contains(['=', '\0']) {
+            fields.report(Severity::Error, &at, "can't be the name of a variable", None);
+        }
+        check_expansion(fields, &at, value);
+    }
+    if let Some(cwd) = &cwd {
+        check_expansion(fields, "cwd", cwd);
+    }
+    Some(RawTarget::Stdio {
+        command: command?,
+        args: args.unwrap_or_default(),
+        env: env.unwrap_or_default(),
+        cwd,
+    })
+}
+
+fn read_http(fields: &mut Fields<'_>, sse: bool) -> Option<RawTarget> {
+    for useless in ["args", "env", "cwd", "env_passthrough", "sandbox", "allowHostProcess"] {
+        if fields.has(useless) {
+            fields.warn(useless, "has no effect on an address", None);
+        }
+    }
+    if fields.has("oauth") {
+        fields.warn("oauth", "logging in is not available yet; ignored", Some("use \"bearer_token_env\""));
+    }
+    if sse {
+        fields.warn(
+            "transport",
+            "the old HTTP+SSE transport is not spoken yet; the server will not start",
+            Some("write \"http\" if the server speaks Streamable HTTP"),
+        );
+    }
+    let url = fields.text("url");
+    let headers = fields.pairs("headers");
+    let bearer_token_env = fields.text("bearer_token_env");
+    if let Some(url) = &url {
+        check_expansion(fields, "url", url);
+    }
+    for (name, value) in headers.iter().flatten() {
+        check_expansion(fields, &super::suggest::join("headers", name), value);
+    }
+    if bearer_token_env.as_deref().is_some_and(|name| !expand::is_variable_name(name)) {
+        let fix = "write the name of the variable that holds the token";
+        fields.error("bearer_token_env", "is not the name of a variable", Some(fix));
+    }
+    Some(RawTarget::Http { url: url?, headers: headers.unwrap_or_default(), bearer_token_env, sse })
+}
+
+fn check_expansion(fields: &mut Fields<'_>, within: &str, text: &str) {
+    if let Err(error) = expand::check(text) {
+        fields.report(Severity::Error, within, error.to_string(), Some(error.fix()));
+    }
+}
+
+fn read_policy(fields: &mut Fields<'_>, server: &mut RawServer) {
+    if let Some(filter) = fields.object("tools", TOOLS_KEYS, |tools| ToolFilter {
+        include: tools.globs("include").unwrap_or_default(),
+        exclude: tools.globs("exclude").unwrap_or_default(),
+    }) {
+        server.filter = filter;
+    }
+    server.allowed_tools = fields.globs("allowedTools");
+    if server.allowed_tools.as_ref().is_some_and(Globs::is_empty) {
+        fields.warn("allowedTools", "is empty: no tool of this server may be called", None);
+    }
+    server.denied_tools = fields.globs("deniedTools").unwrap_or_default();
+    let trust = fields.word("trust", &TRUST_WORDS);
+    let read_only = fields.flag("readOnly");
+    if read_only == Some(true) && trust.is_some_and(|trust| trust != Trust::ReadOnly) {
+        fields.warn("readOnly", "\"trust\" is written and counts", Some("remove \"readOnly\""));
+    }
+    server.trust = match (trust, read_only) {
+        (Some(trust), _) => trust,
+        (None, Some(true)) => Trust::ReadOnly,
+        (None, _) => Trust::Untrusted,
+    };
+    server.allow_all_tools = fields.flag("allowAllTools").unwrap_or(false);
+    server.allow_host_process = fields.flag("allowHostProcess").unwrap_or(false);
+    server.env_passthrough = fields.texts("env_passthrough").unwrap_or_default();
+    for (index, name) in server.env_passthrough.iter().enumerate() {
+        if !expand::is_variable_name(name) {
+            let at = format!("env_passthrough[{index}]");
+            fields.report(Severity::Error, &at, "is not the name of a variable", None);
+        }
+    }
+    server.sandbox = read_sandbox(fields);
+}
+
+fn read_sandbox(fields: &mut Fields<'_>) -> Sandbox {
+    let sandbox = match fields.value("sandbox") {
+        None => Sandbox::Off,
+        Some(Value::Object(_)) => fields
+            .object("sandbox", SANDBOX_KEYS, |inner| Sandbox::Custom {
+                read: inner.texts("read").unwrap_or_default(),
+                write: inner.texts("write").unwrap_or_default(),
+                net: inner.flag("net").unwrap_or(false),
+            })
+            .unwrap_or_default(),
+        Some(_) => {
+            let words = [("off", 0), ("fs", 1), ("fs+net", 2)];
+            match fields.word("sandbox", &words) {
+                Some(1) => Sandbox::Fs,
+                Some(2) => Sandbox::FsNet,
+                _ => Sandbox::Off,
+            }
+        }
+    };
+    if sandbox != Sandbox::Off {
+        // Running it unconfined would break a promise; so it doesn't run.
+        let fix = "remove it, or write \"off\" to run the server unconfined";
+        fields.error("sandbox", "servers can't be confined yet", Some(fix));
+    }
+    sandbox
+}
+
+fn read_overrides(fields: &mut Fields<'_>) -> Overrides {
+    /// From here on a bare `timeout` is more likely meant as milliseconds.
+    const AMBIGUOUS_MIN: f64 = 1000.0;
+    let mut overrides = Overrides::default();
+    if fields.number("timeout").is_some_and(|number| number >= AMBIGUOUS_MIN) {
+        let fix = "write a word such as \"30s\" or \"20m\", or use \"requestTimeoutMs\"";
+        fields.error(
+            "timeout",
+            "seconds or milliseconds? A bare number of 1000 or more is ambiguous",
+            Some(fix),
+        );
+    } else {
+        overrides.idle = fields.duration("timeout", &["requestTimeoutMs"]);
+    }
+    overrides.connect = fields.duration("connect_timeout", &["startupTimeoutMs"]);
+    overrides.total = fields.duration("max_timeout", &[]);
+    let small = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+    let size = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+    fields.object("breaker", BREAKER_KEYS, |breaker| {
+        overrides.breaker_failures = breaker.count("failures", 0, COUNT_MAX).map(small);
+        overrides.breaker_open_for = breaker.duration("open_for", &[]);
+        overrides.breaker_count_tool_errors = breaker.flag("count_tool_errors");
+    });
+    fields.object("restart", RESTART_KEYS, |restart| {
+        overrides.restart_max = restart.count("max", 0, COUNT_MAX).map(small);
+        overrides.restart_window = restart.duration("window", &[]);
+        overrides.restart_min = restart.duration("min", &[]);
+        overrides.restart_max_delay = restart.duration("max_delay", &[]);
+    });
+    fields.object("limits", LIMITS_KEYS, |limits| {
+        overrides.in_flight = limits.count("in_flight", 1, COUNT_MAX).map(size);
+        overrides.queue = limits.count("queue", 0, COUNT_MAX).map(size);
+        overrides.frame_max = limits.bytes("frame_max", BYTES_MIN, BYTES_MAX).map(size);
+        overrides.result_max = limits.bytes("result_max", BYTES_MIN, BYTES_MAX).map(size);
+    });
+    overrides.rate = fields.object("rate", RATE_KEYS, |rate| {
+        let burst = rate.count("burst", 1, COUNT_MAX).map(small);
+        match rate.count("per_second", 0, COUNT_MAX).map(small) {
+            Some(0) => None,
+            Some(per_second) => Some(Rate { per_second, burst: burst.unwrap_or(per_second) }),
+            None => {
+                if !rate.has("per_second") {
+                    rate.error(
+                        "per_second",
+                        "is missing",
+                        Some("write a number of calls; 0 turns the limit off"),
+                    );
+                }
+                None
+            }
+        }
+    });
+    overrides
+}
+
+fn read_life(fields: &mut Fields<'_>, server: &mut RawServer) {
+    let protocols = [("auto", Protocol::Auto), ("legacy", Protocol::Legacy), ("modern", Protocol::Modern)];
+    server.protocol = fields.word("protocol", &protocols).unwrap_or_default();
+    server.start = fields.word("start", &START_WORDS);
+    server.idle_stop = fields.duration("idle_stop", &[]);
+    server.required = fields.flag("required").unwrap_or(false);
+    server.watch = fields.globs("watch").map(|globs| globs.patterns().to_vec()).unwrap_or_default();
+    let sharing = [("shared", Sharing::Shared), ("session", Sharing::Session)];
+    server.sharing = fields.word("sharing", &sharing).unwrap_or_default();
+    server.label = fields.text("label");
+    server.description = fields.text("description");
+}
+
+/// Every host variable that an entry reads (`VAR`, `secret:NAME`), sorted, each once: what an
+/// approval has to show.
+pub fn env_reads(server: &RawServer) -> Vec<String> {
+    let mut names: Vec<String> = server.env_passthrough.clone();
+    match &server.target {
+        Some(RawTarget::Stdio { command, args, env, cwd }) => {
+            let texts =
+                [command].into_iter().chain(args).chain(env.iter().map(|(_, value)| value)).chain(cwd);
+            names.extend(texts.flat_map(|text| expand::reads(text)));
+        }
+        Some(RawTarget::Http { url, headers, bearer_token_env, .. }) => {
+            let texts = [url].into_iter().chain(headers.iter().map(|(_, value)| value));
+            names.extend(texts.flat_map(|text| expand::reads(text)));
+            names.extend(bearer_token_env.clone());
+        }
+        None => {}
+    }
+    names.sort();
+    names.dedup();
+    names
+}

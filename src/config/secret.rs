@@ -1,0 +1,404 @@
+//! Floor 1. What of a configuration is secret: masks for display, and the values that the
+//! redactor has to know. Masking is greedy (a mask too many hurts nobody); collecting for the
+//! redactor is careful, because a redacted everyday word would spoil every result.
+//! Called by `merge`, `validate` and `effective`, and by the edges for what they print.
+
+use super::expand;
+use super::spec::SecretText;
+
+/// What stands for a hidden value.
+pub const MASK: &str = "[redacted]";
+/// Shorter values are never given to the redactor.
+const SECRET_LEN_MIN: usize = 4;
+
+/// Whether a host variable is plainly no secret, whatever its value.
+pub fn is_ordinary_variable(name: &str) -> bool {
+    const NAMES: [&str; 22] = [
+        "HOME",
+        "PATH",
+        "LANG",
+        "LANGUAGE",
+        "LOGNAME",
+        "USER",
+        "USERNAME",
+        "SHELL",
+        "TERM",
+        "TMPDIR",
+        "TMP",
+        "TEMP",
+        "TZ",
+        "PWD",
+        "OLDPWD",
+        "HOSTNAME",
+        "EDITOR",
+        "PAGER",
+        "DISPLAY",
+        "USERPROFILE",
+        "APPDATA",
+        "COLORTERM",
+    ];
+    NAMES.contains(&name) || name.starts_with("LC_") || name.starts_with("XDG_")
+}
+
+/// Whether a key, header, flag or variable name says that its value is a credential.
+pub fn is_credential_name(name: &str) -> bool {
+    const WORDS: [&str; 21] = [
+        "token",
+        "tokens",
+        "secret",
+        "secrets",
+        "password",
+        "passwd",
+        "passphrase",
+        "pass",
+        "pwd",
+        "apikey",
+        "key",
+        "auth",
+        "authorization",
+        "credential",
+        "credentials",
+        "cookie",
+        "bearer",
+        "signature",
+        "sig",
+        "pat",
+        "jwt",
+    ];
+    const INSIDE: [&str; 6] = ["token", "secret", "passw", "apikey", "credential", "authorization"];
+    let plain: String = name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect();
+    INSIDE.iter().any(|word| plain.contains(word))
+        || words(name).iter().any(|word| WORDS.contains(&word.as_str()))
+}
+
+/// Splits at everything that is no letter or digit, and where a small letter meets a capital.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut last_lower = false;
+    for c in name.chars() {
+        let boundary = !c.is_alphanumeric() || (last_lower && c.is_uppercase());
+        if boundary {
+            words.push(String::new());
+        }
+        if let (true, Some(word)) = (c.is_alphanumeric(), words.last_mut()) {
+            word.extend(c.to_lowercase());
+        }
+        last_lower = c.is_lowercase() || c.is_ascii_digit();
+    }
+    words
+}
+
+/// Whether a value has the shape of a well-known kind of credential, or of a random string.
+pub fn looks_secret(value: &str) -> bool {
+    const PREFIXES: [&str; 22] = [
+        "sk-",
+        "sk_",
+        "pk_live_",
+        "rk_live_",
+        "ghp_",
+        "gho_",
+        "ghu_",
+        "ghs_",
+        "ghr_",
+        "github_pat_",
+        "glpat-",
+        "xoxb-",
+        "xoxp-",
+        "xoxa-",
+        "xapp-",
+        "AKIA",
+        "ASIA",
+        "AIza",
+        "hf_",
+        "npm_",
+        "ya29.",
+        "eyJ",
+    ];
+    const PREFIXED_LEN_MIN: usize = 16;
+    (value.len() >= PREFIXED_LEN_MIN && PREFIXES.iter().any(|prefix| value.starts_with(prefix)))
+        || is_random(value)
+}
+
+/// A UUID, or a run of 20 and more letters and digits with both among them.
+fn is_random(value: &str) -> bool {
+    const RUN_LEN_MIN: usize = 20;
+    let uuid = value.len() == 36
+        && value.bytes().enumerate().all(|(index, byte)| match index {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        });
+    let token =
+        value.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b'=' | b'~'));
+    uuid || token
+        && value.split(|c: char| !c.is_ascii_alphanumeric()).any(|run| {
+            run.len() >= RUN_LEN_MIN
+                && run.bytes().any(|b| b.is_ascii_digit())
+                && run.bytes().any(|b| b.is_ascii_alphabetic())
+        })
+}
+
+/// A value of `env` or `headers` for display: references stay readable, literals are hidden.
+pub fn mask_value(text: &str) -> String {
+    let scheme = auth_scheme_len(text);
+    let (head, tail) = text.split_at(scheme);
+    if tail.is_empty() || expand::is_reference_only(tail) { text.to_owned() } else { format!("{head}{MASK}") }
+}
+
+/// Length of a leading `Bearer ` or the like.
+fn auth_scheme_len(text: &str) -> usize {
+    const SCHEMES: [&str; 5] = ["bearer ", "basic ", "token ", "apikey ", "digest "];
+    let lower = text.to_ascii_lowercase();
+    SCHEMES.iter().find(|scheme| lower.starts_with(*scheme)).map_or(0, |scheme| scheme.len())
+}
+
+/// An address for display: user information, values of the query, the fragment and path
+/// segments that look like credentials are hidden; references (`${VAR}`) stay readable.
+pub fn mask_url(url: &str) -> String {
+    let Some(at) = url.find("://") else {
+        // Not an address as we accept it: show it only if nothing in it can be a credential.
+        let plain = !url.contains(['@', '?', '#', '=']) && !looks_secret(url);
+        return if plain || expand::is_reference_only(url) { url.to_owned() } else { MASK.to_owned() };
+    };
+    let (scheme, rest) = url.split_at(at + 3);
+    let authority_len = rest.find(['/', '\\', '?', '#']).unwrap_or(rest.len());
+    let (authority, rest) = rest.split_at(authority_len);
+    let mut out = scheme.to_owned();
+    match authority.rsplit_once('@') {
+        Some((user, host)) => {
+            out.push_str(&mask_userinfo(user));
+            out.push('@');
+            out.push_str(host);
+        }
+        None => out.push_str(authority),
+    }
+    let (rest, fragment) =
+        rest.split_once('#').map_or((rest, None), |(rest, fragment)| (rest, Some(fragment)));
+    let (path, query) = rest.split_once('?').map_or((rest, None), |(path, query)| (path, Some(query)));
+    let segments: Vec<&str> = path.split('/').map(|s| if looks_secret(s) { MASK } else { s }).collect();
+    out.push_str(&segments.join("/"));
+    if let Some(query) = query {
+        out.push('?');
+        out.push_str(&query.split('&').map(mask_pair).collect::<Vec<_>>().join("&"));
+    }
+    if fragment.is_some_and(|fragment| !fragment.is_empty()) {
+        out.push('#');
+        out.push_str(MASK);
+    }
+    out
+}
+
+fn mask_userinfo(user: &str) -> String {
+    if expand::is_reference_only(&user.replacen(':', "", 1)) { user.to_owned() } else { MASK.to_owned() }
+}
+
+/// `name=value` of a query: the name is shown.
+fn mask_pair(pair: &str) -> String {
+    match pair.split_once('=') {
+        Some((_, "")) => pair.to_owned(),
+        Some((_, value)) if expand::is_reference_only(value) => pair.to_owned(),
+        Some((name, _)) => format!("{name}={MASK}"),
+        None if pair.is_empty() || expand::is_reference_only(pair) => pair.to_owned(),
+        None => MASK.to_owned(),
+    }
+}
+
+/// Arguments for display: values of flags and assignments that are named like credentials,
+/// headers, credentials in addresses and values that look like credentials are hidden.
+pub fn mask_args<T: AsRef<str>>(args: &[T]) -> Vec<String> {
+    let mut next_is_secret = false;
+    let masked = args.iter().map(|arg| {
+        let arg = arg.as_ref();
+        let hidden = std::mem::take(&mut next_is_secret) && !arg.starts_with("--");
+        if hidden {
+            return mask_value(arg);
+        }
+        next_is_secret = arg.starts_with('-') && !arg.contains('=') && is_credential_name(arg);
+        mask_arg(arg)
+    });
+    masked.collect()
+}
+
+fn mask_arg(arg: &str) -> String {
+    if let Some((name, value)) = split_named(arg) {
+        let separator = arg.as_bytes()[name.len()] as char;
+        if is_credential_name(name) {
+            let blanks = value.len() - value.trim_start().len();
+            return format!("{name}{separator}{}{}", &value[..blanks], mask_value(&value[blanks..]));
+        }
+        if separator == '=' {
+            return format!("{name}={}", mask_bare(value));
+        }
+    }
+    mask_bare(arg)
+}
+
+/// Splits `name=value` and `Name: value`.
+fn split_named(arg: &str) -> Option<(&str, &str)> {
+    let at = arg.find(['=', ':'])?;
+    let (name, value) = (&arg[..at], &arg[at + 1..]);
+    let header = arg.as_bytes()[at] == b':';
+    let named = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.'));
+    (named && !(header && value.starts_with("//"))).then_some((name, value))
+}
+
+fn mask_bare(text: &str) -> String {
+    if text.contains("://") {
+        return mask_url(text);
+    }
+    if looks_secret(text) || auth_scheme_len(text) > 0 { mask_value(text) } else { text.to_owned() }
+}
+
+/// Collects the values that the redactor has to know.
+#[derive(Clone, Debug, Default)]
+pub struct Collector {
+    values: Vec<SecretText>,
+}
+
+impl Collector {
+    /// The values, longest first, each once.
+    pub fn finish(self) -> Vec<SecretText> {
+        let mut values = self.values;
+        values
+            .sort_by(|a, b| b.reveal().len().cmp(&a.reveal().len()).then_with(|| a.reveal().cmp(b.reveal())));
+        values.dedup();
+        values
+    }
+
+    /// A value that is known to be secret, such as a stored one.
+    pub fn certain(&mut self, value: &str) {
+        if value.chars().count() >= SECRET_LEN_MIN && !is_everyday(value) {
+            self.values.push(SecretText::new(value));
+        }
+    }
+
+    /// A value of `env`, a header or a query under its name.
+    pub fn named(&mut self, name: &str, value: &str) {
+        let value = value[auth_scheme_len(value)..].trim();
+        if value.contains("://") {
+            self.url(value);
+        }
+        if is_credential_name(name) || looks_secret(value) || !is_ordinary(value) {
+            self.certain(value);
+        }
+    }
+
+    /// The credentials in an address: password (or a user without one), query, path.
+    pub fn url(&mut self, url: &str) {
+        let Ok(url) = url::Url::parse(url) else { return };
+        let user = url.password().unwrap_or(url.username());
+        self.with_decoded(user);
+        for (name, value) in url.query_pairs() {
+            self.named(&name, &value);
+        }
+        for segment in url.path_segments().into_iter().flatten().filter(|segment| looks_secret(segment)) {
+            self.certain(segment);
+        }
+    }
+
+    fn with_decoded(&mut self, value: &str) {
+        self.certain(value);
+        for (decoded, _) in url::form_urlencoded::parse(value.replace('+', "%2B").as_bytes()) {
+            self.certain(&decoded);
+        }
+    }
+
+    /// Expanded arguments: the same ones that [`mask_args`] hides.
+    pub fn args<T: AsRef<str>>(&mut self, args: &[T]) {
+        let mut next_is_secret = false;
+        for arg in args {
+            let arg = arg.as_ref();
+            if std::mem::take(&mut next_is_secret) && !arg.starts_with("--") {
+                self.certain(&arg[auth_scheme_len(arg)..]);
+                continue;
+            }
+            next_is_secret = arg.starts_with('-') && !arg.contains('=') && is_credential_name(arg);
+            let value = match split_named(arg) {
+                Some((name, value)) if is_credential_name(name) => {
+                    self.named(name, value);
+                    continue;
+                }
+                Some((_, value)) => value.trim(),
+                None => arg,
+            };
+            if arg.contains("://") {
+                self.url(arg);
+                self.url(value);
+            }
+            if looks_secret(value) || auth_scheme_len(value) > 0 {
+                self.certain(&value[auth_scheme_len(value)..]);
+            }
+        }
+    }
+
+    /// Values that expansion put into an argument.
+    pub fn inserted<T: AsRef<str>>(&mut self, values: &[T]) {
+        for value in values {
+            self.named("", value.as_ref());
+        }
+    }
+}
+
+/// Words that are never secret, whatever names them.
+fn is_everyday(value: &str) -> bool {
+    const WORDS: [&str; 44] = [
+        "true",
+        "false",
+        "none",
+        "null",
+        "undefined",
+        "auto",
+        "default",
+        "enabled",
+        "disabled",
+        "always",
+        "never",
+        "debug",
+        "info",
+        "warn",
+        "warning",
+        "error",
+        "trace",
+        "verbose",
+        "quiet",
+        "silent",
+        "production",
+        "prod",
+        "development",
+        "develop",
+        "staging",
+        "test",
+        "testing",
+        "local",
+        "localhost",
+        "127.0.0.1",
+        "0.0.0.0",
+        "utf8",
+        "utf-8",
+        "json",
+        "text",
+        "stdio",
+        "http",
+        "https",
+        "node",
+        "python",
+        "application/json",
+        "text/plain",
+        "text/event-stream",
+        "public",
+    ];
+    WORDS.iter().any(|word| value.eq_ignore_ascii_case(word))
+}
+
+/// Values that are plainly no credential as long as their name doesn't say so: paths,
+/// numbers, versions, dates, plain addresses, short words of letters.
+fn is_ordinary(value: &str) -> bool {
+    const WORD_LEN_MAX: usize = 7;
+    let path = ["/", "./", "../", "~/", "\\\\"].iter().any(|start| value.starts_with(start))
+        || value.get(1..3).is_some_and(|colon| colon == ":\\" || colon == ":/");
+    let number = value
+        .bytes()
+        .all(|b| b.is_ascii_digit() || matches!(b, b'.' | b',' | b':' | b'-' | b'+' | b'_' | b'/'));
+    let word = value.len() <= WORD_LEN_MAX && value.bytes().all(|b| b.is_ascii_alphabetic());
+    let locale = value.len() <= 16 && value.ends_with(".UTF-8");
+    path || number || word || locale || value.contains("://")
+}

@@ -1,0 +1,221 @@
+//! Floor 2. Files that Callboard keeps: read with a guard (regular, bounded), written 0600 in
+//! one step (unique temporary file in the same folder, fsync, rename, fsync of the folder),
+//! changed under a lock, so that two writers never lose an edit. Blocking; called by
+//! `config`, the audit and the caches, off the latency path.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Largest configuration file that is read, bytes.
+pub const FILE_BYTES_MAX: u64 = 2_000_000;
+/// Longest wait for another writer.
+const LOCK_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// Why a file can't be read or written.
+#[derive(Debug)]
+pub enum StoreError {
+    /// Not a regular file: a folder, a pipe, a device.
+    NotRegular(PathBuf),
+    /// More bytes than allowed.
+    TooLarge(PathBuf, u64),
+    /// Not UTF-8.
+    NotText(PathBuf),
+    /// Another writer kept the lock for too long.
+    Locked(PathBuf),
+    /// Anything else that the system says.
+    Io(PathBuf, io::Error),
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotRegular(path) => write!(f, "{}: not a regular file", path.display()),
+            Self::TooLarge(path, max) => write!(f, "{}: larger than {max} bytes", path.display()),
+            Self::NotText(path) => write!(f, "{}: not UTF-8; save it as UTF-8", path.display()),
+            Self::Locked(path) => {
+                write!(f, "{}: another program has held its lock for 10 s; try again", path.display())
+            }
+            Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io(_, error) => Some(error),
+            Self::NotRegular(_) | Self::TooLarge(..) | Self::NotText(_) | Self::Locked(_) => None,
+        }
+    }
+}
+
+/// Reads a text file of at most `bytes_max` bytes; `None` when there is no such file. Never
+/// blocks on a pipe or device.
+pub fn read_text(path: &Path, bytes_max: u64) -> Result<Option<String>, StoreError> {
+    let failed = |error| StoreError::Io(path.to_path_buf(), error);
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+    }
+    let file = match options.open(path) {
+        Ok(file) => file,
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    if !file.metadata().map_err(failed)?.is_file() {
+        return Err(StoreError::NotRegular(path.to_path_buf()));
+    }
+    let mut bytes = Vec::new();
+    file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > bytes_max {
+        return Err(StoreError::TooLarge(path.to_path_buf(), bytes_max));
+    }
+    String::from_utf8(bytes).map(Some).map_err(|_| StoreError::NotText(path.to_path_buf()))
+}
+
+/// What happens to the permissions of a file that is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// 0600, whatever it was.
+    Private,
+    /// Those of the file that is there; 0600 for a new one.
+    Keep,
+}
+
+/// Writes a whole file in one step: readers see the old or the new content, never a part. A
+/// symbolic link is followed and stays. The folder is created 0700 when missing.
+pub fn write_atomic(path: &Path, content: &[u8], mode: Mode) -> Result<(), StoreError> {
+    let path = &resolve(path);
+    let failed = |error| StoreError::Io(path.clone(), error);
+    let folder = parent(path);
+    create_private_dir(folder)?;
+    let mut temporary =
+        tempfile::Builder::new().prefix(".callboard-").suffix(".tmp").tempfile_in(folder).map_err(failed)?;
+    temporary.write_all(content).map_err(failed)?;
+    if let (Mode::Keep, Ok(old)) = (mode, fs::metadata(path)) {
+        if !old.is_file() {
+            return Err(StoreError::NotRegular(path.clone()));
+        }
+        temporary.as_file().set_permissions(old.permissions()).map_err(failed)?;
+    }
+    temporary.as_file().sync_all().map_err(failed)?;
+    temporary.persist(path).map_err(|error| failed(error.error))?;
+    sync_dir(folder).map_err(failed)
+}
+
+/// Creates a folder and its parents, new ones 0700. An existing folder is left as it is.
+pub fn create_private_dir(path: &Path) -> Result<(), StoreError> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::DirBuilderExt as _;
+        builder.mode(0o700);
+    }
+    builder.create(path).map_err(|error| StoreError::Io(path.to_path_buf(), error))
+}
+
+/// An exclusive lock for changing a file; released when dropped. It is taken on the folder
+/// of the file (links resolved), so nothing is left behind and no rename can slip past it.
+#[derive(Debug)]
+pub struct Lock {
+    _folder: File,
+}
+
+impl Lock {
+    /// Waits until no other writer, in this process or another, changes a file of the same
+    /// folder; at most 10 s. The folder is created 0700 when missing.
+    pub fn acquire(path: &Path) -> Result<Self, StoreError> {
+        const STEP: Duration = Duration::from_millis(5);
+        let path = resolve(path);
+        let folder = parent(&path);
+        create_private_dir(folder)?;
+        let file = File::open(folder).map_err(|error| StoreError::Io(path.clone(), error))?;
+        let mut waited = Duration::ZERO;
+        loop {
+            match try_lock(&file) {
+                Ok(true) => return Ok(Self { _folder: file }),
+                Ok(false) if waited < LOCK_WAIT_MAX => {
+                    std::thread::sleep(STEP);
+                    waited += STEP;
+                }
+                Ok(false) => return Err(StoreError::Locked(path)),
+                Err(error) => return Err(StoreError::Io(path, error)),
+            }
+        }
+    }
+}
+
+#[cfg(unix)]
+fn try_lock(file: &File) -> io::Result<bool> {
+    match rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(not(unix))]
+fn try_lock(file: &File) -> io::Result<bool> {
+    match file.try_lock() {
+        Ok(()) => Ok(true),
+        Err(std::fs::TryLockError::WouldBlock) => Ok(false),
+        Err(std::fs::TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// The file that a path means once symbolic links are followed, also when the last link
+/// points to a file that does not exist yet.
+fn resolve(path: &Path) -> PathBuf {
+    const LINKS_MAX: usize = 32;
+    let mut path = path.to_path_buf();
+    for _ in 0..LINKS_MAX {
+        if let Ok(real) = fs::canonicalize(&path) {
+            return real;
+        }
+        match fs::read_link(&path) {
+            Ok(target) => path = parent(&path).join(target),
+            Err(_) => break,
+        }
+    }
+    path
+}
+
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+#[cfg(unix)]
+fn sync_dir(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(not(unix))]
+fn sync_dir(_folder: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// Whether others than the owner may read a file; `false` where that can't be told.
+pub fn is_readable_by_others(path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o077 != 0)
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        false
+    }
+}
