@@ -174,7 +174,7 @@ fn try_lock(file: &File) -> io::Result<bool> {
 
 /// The file that a path means once symbolic links are followed, also when the last link
 /// points to a file that does not exist yet.
-fn resolve(path: &Path) -> PathBuf {
+pub fn resolve(path: &Path) -> PathBuf {
     const LINKS_MAX: usize = 32;
     let mut path = path.to_path_buf();
     for _ in 0..LINKS_MAX {

@@ -144,6 +144,24 @@ pub fn parse(text: &str, source: &Source, base: &Path, form: Form) -> Document {
     document
 }
 
+/// The whole text as one value, keys written twice taken from the last; `None` if it can't be
+/// read or is empty.
+pub fn value_of(text: &str) -> Option<Value> {
+    let source = Source { scope: super::spec::Scope::Default, origin: "".into() };
+    let parsed = jsonc_parser::parse_to_ast(text, &CollectOptions::default(), &parse_options()).ok()?;
+    let reader = Reader { source: &source, base: Path::new(""), lines: Lines::new("") };
+    let mut scratch = Definition {
+        name: String::new(),
+        source: source.clone(),
+        base: PathBuf::new(),
+        key: String::new(),
+        value: Value::Null,
+        positions: BTreeMap::new(),
+        issues: Vec::new(),
+    };
+    parsed.value.map(|value| reader.value(&value, "", 0, 0, &mut scratch))
+}
+
 /// The text without a leading byte order mark.
 pub fn strip_bom(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::host::HOST_KEYS;
+use super::host_keys::HOST_KEYS;
 use super::load::Loaded;
 use super::mask::mask_definition;
 use super::spec::{Entry, EntryState, Scope, Source};

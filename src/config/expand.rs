@@ -217,7 +217,7 @@ mod tests {
     }
 
     fn world() -> Map {
-        Map(BTreeMap::from([("TOK", "abc"), ("EMPTY", ""), ("NEST", "${TOK}$$"), ("HOME", "/home/ada")]))
+        Map(BTreeMap::from([("TOK", "abc"), ("EMPTY", ""), ("NEST", "${TOK}$$"), ("HOME", "/u/ada")]))
     }
 
     fn text(input: &str) -> Result<String, ExpandError> {
@@ -294,7 +294,7 @@ mod tests {
         #[test]
         fn never_panics_and_never_leaks_a_value(input in "[${}:A-Z_\\-a-z ]{0,40}") {
             if let Err(error) = text(&input) {
-                prop_assert!(!error.to_string().contains("/home/ada"));
+                prop_assert!(!error.to_string().contains("/u/ada"));
                 prop_assert!(!error.to_string().is_empty() && !error.fix().is_empty());
             }
             let _ = (reads(&input), check(&input), is_reference_only(&input));

@@ -22,6 +22,8 @@ pub trait World: Lookup {
     fn is_dir(&self, path: &Path) -> bool;
     /// Whether a path is a file that may be executed.
     fn is_program(&self, path: &Path) -> bool;
+    /// The first program of that name in the absolute folders of a `PATH`.
+    fn search(&self, name: &str, path: &str) -> Option<PathBuf>;
 }
 
 /// What is the same for all entries.
@@ -94,10 +96,7 @@ fn find_program(command: &str, env: &[(String, String)], context: Context<'_>) -
         Some((_, value)) => expand::expand(value, context.world).ok()?.text,
         None => context.world.var("PATH")?,
     };
-    std::env::split_paths(&path)
-        .filter(|folder| folder.is_absolute())
-        .map(|folder| folder.join(command))
-        .find(|candidate| context.world.is_program(candidate))
+    context.world.search(command, &path)
 }
 
 fn has_separator(command: &str) -> bool {

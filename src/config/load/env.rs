@@ -30,6 +30,11 @@ impl Env {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
+    /// All variables as a map: what the runtime hands to children from.
+    pub fn to_map(&self) -> BTreeMap<String, String> {
+        self.0.clone()
+    }
+
     /// Sets a variable.
     pub fn set(&mut self, name: impl Into<String>, value: impl Into<String>) {
         self.0.insert(name.into(), value.into());

@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use super::LoadOptions;
 use crate::config::document::Lines;
-use crate::config::host::{self, DEFAULT_TOML, HOST_KEYS, HostSettings, Setting};
+use crate::config::host::{DEFAULT_TOML, HostKey, HostSettings, Setting};
+use crate::config::host_keys::{self, HOST_KEYS};
 use crate::config::spec::{Issue, Scope, Severity, Source};
 use crate::config::suggest;
 use crate::store::{self, FILE_BYTES_MAX};
@@ -172,7 +173,7 @@ impl Loader {
         let mut values = Vec::new();
         for (name, item, start) in found {
             let position = start.map(|start| lines.position(start));
-            match host::find(&name) {
+            match host_keys::find(&name) {
                 None => {
                     let near = suggest::nearest(&name, HOST_KEYS.iter().map(|key| key.name));
                     let issue = self.issue(Severity::Warning, source, &name, "unknown key, ignored".into());
@@ -197,7 +198,7 @@ impl Loader {
         let now = self.settings();
         let mut allowed = Vec::new();
         for (name, setting) in values {
-            let Some(key) = host::find(name) else { continue };
+            let Some(key) = host_keys::find(name) else { continue };
             match key.allows_project(&setting, &(key.get)(&now)) {
                 Ok(()) => allowed.push((name, setting)),
                 Err(message) => {
@@ -224,7 +225,7 @@ impl Loader {
                     }
                 },
                 None => {
-                    let known: Vec<String> = HOST_KEYS.iter().map(host::HostKey::variable).collect();
+                    let known: Vec<String> = HOST_KEYS.iter().map(HostKey::variable).collect();
                     // Other programs of this family may have variables too: only a near miss is told.
                     if let Some(near) = suggest::nearest(variable, known.iter().map(String::as_str)) {
                         let fix = format!("did you mean {near}?");
@@ -239,7 +240,7 @@ impl Loader {
     fn flags(&mut self, options: &LoadOptions) {
         for (name, text) in &options.settings {
             let source = Source { scope: Scope::Flag, origin: "command line".into() };
-            match host::find(name) {
+            match host_keys::find(name) {
                 Some(key) => match key.check_text(text) {
                     Ok(setting) => self.add(source, vec![(key.name, setting)]),
                     Err(message) => {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{Env, LoadOptions, file_issue};
@@ -69,5 +69,12 @@ impl World for Machine<'_> {
         }
         #[cfg(not(unix))]
         metadata.is_file()
+    }
+
+    fn search(&self, name: &str, path: &str) -> Option<PathBuf> {
+        std::env::split_paths(path)
+            .filter(|folder| folder.is_absolute())
+            .map(|folder| folder.join(name))
+            .find(|candidate| self.is_program(candidate))
     }
 }

@@ -1,0 +1,210 @@
+//! Floor 1. The whole environment of a child (spec section 2): a short list of ordinary host
+//! variables, what the entry and the host pass through by name, and the entry's `env`. Nothing
+//! else is inherited. Called where a server is launched, and for the text of its failure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::spec::{ServerSpec, TransportSpec};
+
+/// Host variables that every child sees.
+#[cfg(not(windows))]
+pub const ALWAYS: &[&str] =
+    &["HOME", "PATH", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "USER", "SHELL", "TERM", "TMPDIR", "TZ"];
+/// Host variables that every child sees.
+#[cfg(windows)]
+pub const ALWAYS: &[&str] = &[
+    "APPDATA",
+    "COMSPEC",
+    "HOMEDRIVE",
+    "HOMEPATH",
+    "LOCALAPPDATA",
+    "PATH",
+    "PATHEXT",
+    "PROCESSOR_ARCHITECTURE",
+    "PROGRAMDATA",
+    "PROGRAMFILES",
+    "SYSTEMDRIVE",
+    "SYSTEMROOT",
+    "TEMP",
+    "TMP",
+    "USERNAME",
+    "USERPROFILE",
+];
+
+/// Variables for proxies and certificate authorities: programs fail in odd ways without them.
+const NETWORK: [&str; 16] = [
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "NODE_EXTRA_CA_CERTS",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "GIT_SSL_CAINFO",
+    "AWS_CA_BUNDLE",
+    "PIP_CERT",
+];
+
+/// The environment of a stdio server, sorted by name; of any other server, none. `host` is the
+/// environment of this process, `passthrough` the host-wide names (`env.passthrough`). Host
+/// values that start with `()` are shell functions in disguise and are dropped.
+pub fn child_env(
+    host: &BTreeMap<String, String>,
+    spec: &ServerSpec,
+    passthrough: &[String],
+) -> Vec<(String, String)> {
+    let TransportSpec::Stdio { env, .. } = &spec.transport else { return Vec::new() };
+    let named = spec.env_passthrough.iter().chain(passthrough).map(String::as_str);
+    let mut child: BTreeMap<String, String> = ALWAYS
+        .iter()
+        .copied()
+        .chain(named)
+        .filter_map(|name| host.get_key_value(name))
+        .filter(|(_, value)| !value.starts_with("()"))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    child.extend(env.iter().map(|(name, value)| (name.clone(), value.reveal().to_owned())));
+    child.into_iter().collect()
+}
+
+/// Names of host variables that the child does not see and that its stderr mentions as a whole
+/// word, sorted. Names only: the cure is `env_passthrough`.
+pub fn withheld_mentions(
+    stderr: &str,
+    host: &BTreeMap<String, String>,
+    child: &[(String, String)],
+) -> Vec<String> {
+    const NAME_LEN_MIN: usize = 3;
+    let words: BTreeSet<&str> = stderr.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
+    let mentioned = withheld(host, child).filter(|name| name.len() >= NAME_LEN_MIN && words.contains(name));
+    mentioned.map(str::to_owned).collect()
+}
+
+/// Names of proxy and certificate variables that are set here and that the child does not see,
+/// sorted: to be told with every failure.
+pub fn withheld_network(host: &BTreeMap<String, String>, child: &[(String, String)]) -> Vec<String> {
+    withheld(host, child).filter(|name| NETWORK.contains(name)).map(str::to_owned).collect()
+}
+
+fn withheld<'a>(
+    host: &'a BTreeMap<String, String>,
+    child: &'a [(String, String)],
+) -> impl Iterator<Item = &'a str> {
+    host.keys().map(String::as_str).filter(|name| !child.iter().any(|(seen, _)| seen == name))
+}
+
+#[cfg(all(test, not(windows)))]
+mod tests {
+    use super::*;
+    use crate::config::host::HostSettings;
+    use crate::config::spec::{Globs, Protocol, Sandbox, SecretText, Sharing, StartMode, ToolFilter, Trust};
+    use proptest::prelude::*;
+
+    fn host(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+    }
+
+    fn spec(env: &[(&str, &str)], passthrough: &[&str]) -> ServerSpec {
+        let host = HostSettings::default();
+        ServerSpec {
+            id: "s".into(),
+            hash: String::new(),
+            transport: TransportSpec::Stdio {
+                command: "x".into(),
+                args: Vec::new(),
+                env: env.iter().map(|(n, v)| (n.to_string(), SecretText::new(*v))).collect(),
+                cwd: None,
+            },
+            filter: ToolFilter::default(),
+            allowed_tools: None,
+            denied_tools: Globs::default(),
+            trust: Trust::Untrusted,
+            allow_all_tools: false,
+            allow_host_process: false,
+            timeouts: host.timeouts,
+            protocol: Protocol::Auto,
+            breaker: host.breaker,
+            restart: host.restart,
+            limits: host.limits,
+            rate: None,
+            start: StartMode::Eager,
+            idle_stop: None,
+            required: false,
+            watch: Vec::new(),
+            sharing: Sharing::Shared,
+            env_passthrough: passthrough.iter().map(ToString::to_string).collect(),
+            sandbox: Sandbox::Off,
+            label: None,
+            description: None,
+        }
+    }
+
+    fn names(child: &[(String, String)]) -> Vec<&str> {
+        child.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    #[test]
+    fn a_child_sees_the_short_list_and_nothing_else() {
+        let all: Vec<(&str, &str)> = ALWAYS.iter().map(|name| (*name, "v")).collect();
+        let mut host = host(&all);
+        host.insert("AWS_SECRET_ACCESS_KEY".into(), "hidden".into());
+        host.insert("LC_MESSAGES".into(), "C".into());
+        let child = child_env(&host, &spec(&[], &[]), &[]);
+        let mut expected = ALWAYS.to_vec();
+        expected.sort_unstable();
+        assert_eq!(names(&child), expected);
+    }
+
+    #[test]
+    fn entry_and_host_pass_further_names_through_and_env_beats_both() {
+        let host = host(&[("PATH", "/bin"), ("A", "host"), ("B", "host"), ("C", "host")]);
+        let child =
+            child_env(&host, &spec(&[("PATH", "/own"), ("B", "own")], &["A", "B", "NOPE"]), &["C".into()]);
+        let pairs: Vec<(&str, &str)> = child.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+        assert_eq!(pairs, [("A", "host"), ("B", "own"), ("C", "host"), ("PATH", "/own")]);
+    }
+
+    #[test]
+    fn shell_functions_in_host_variables_are_dropped() {
+        let host = host(&[("TERM", "() { :; }; touch /tmp/x"), ("LANG", "C")]);
+        assert_eq!(names(&child_env(&host, &spec(&[], &[]), &[])), ["LANG"]);
+    }
+
+    #[test]
+    fn a_failure_names_withheld_variables_that_stderr_mentions() {
+        let host = host(&[("GITHUB_TOKEN", "ghp_hidden"), ("GITHUB", "x"), ("PATH", "/bin"), ("NO", "1")]);
+        let child = child_env(&host, &spec(&[], &[]), &[]);
+        let stderr = "Error: NO token. Set `GITHUB_TOKEN` or MY_GITHUB; PATH is fine\n";
+        assert_eq!(withheld_mentions(stderr, &host, &child), ["GITHUB_TOKEN"]);
+        assert!(withheld_mentions("", &host, &child).is_empty());
+    }
+
+    #[test]
+    fn proxies_and_certificates_that_are_withheld_are_told() {
+        let host = host(&[("HTTPS_PROXY", "http://u:p@proxy"), ("SSL_CERT_FILE", "/c"), ("X", "1")]);
+        let child = child_env(&host, &spec(&[], &["SSL_CERT_FILE"]), &[]);
+        assert_eq!(withheld_network(&host, &child), ["HTTPS_PROXY"]);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_unnamed_is_ever_inherited(
+            host in proptest::collection::btree_map("[A-Z_]{1,8}", "[ -~]{0,12}", 0..20),
+            passed in proptest::collection::vec("[A-Z_]{1,8}", 0..4),
+        ) {
+            let passed: Vec<&str> = passed.iter().map(String::as_str).collect();
+            let child = child_env(&host, &spec(&[("OWN", "x")], &passed), &[]);
+            for (name, value) in &child {
+                let named = ALWAYS.contains(&name.as_str()) || passed.contains(&name.as_str());
+                prop_assert!(name == "OWN" || (named && host.get(name) == Some(value)));
+            }
+            prop_assert!(child.is_sorted());
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Floor 1. The keys of `callboard.toml`, as one table that says for each what it may be,
+//! what a project may do with it, and which field it is. `default.toml`, the files, the
+//! environment and `mcp config` all go through it. Called by `config::load` and `effective`.
+
+use super::host::{ColorChoice, HostKey, HostSettings, Kind, LogLevel, ProjectRule, Setting};
+use super::raw::{COUNT_MAX, START_WORDS};
+use super::spec::{NamingStyle, Rate};
+
+const NAMING_WORDS: [(&str, NamingStyle); 4] = [
+    ("mcp__server__tool", NamingStyle::McpDouble),
+    ("mcp_server_tool", NamingStyle::McpSingle),
+    ("server__tool", NamingStyle::ServerTool),
+    ("bare", NamingStyle::Bare),
+];
+const COLOR_WORDS: [(&str, ColorChoice); 3] =
+    [("auto", ColorChoice::Auto), ("always", ColorChoice::Always), ("never", ColorChoice::Never)];
+const LOG_WORDS: [(&str, LogLevel); 6] = [
+    ("off", LogLevel::Off),
+    ("error", LogLevel::Error),
+    ("warn", LogLevel::Warn),
+    ("info", LogLevel::Info),
+    ("debug", LogLevel::Debug),
+    ("trace", LogLevel::Trace),
+];
+
+fn word_of<T: Copy + PartialEq, const N: usize>(words: &[(&'static str, T); N], value: T) -> &'static str {
+    words.iter().find(|(_, known)| *known == value).map_or("", |(word, _)| word)
+}
+
+fn value_of<T: Copy, const N: usize>(words: &[(&'static str, T); N], word: &str) -> Option<T> {
+    words.iter().find(|(known, _)| *known == word).map(|(_, value)| *value)
+}
+
+/// The word of a log level.
+pub(super) fn log_word(level: LogLevel) -> &'static str {
+    word_of(&LOG_WORDS, level)
+}
+
+/// The key of that name.
+pub fn find(name: &str) -> Option<&'static HostKey> {
+    HOST_KEYS.iter().find(|key| key.name == name)
+}
+
+macro_rules! host_key {
+    ($name:literal, $kind:expr, $rule:expr, $variant:ident, |$s:ident| $get:expr, |$t:ident, $v:ident| $set:expr) => {
+        HostKey {
+            name: $name,
+            kind: $kind,
+            project: $rule,
+            get: |$s| Setting::$variant($get),
+            set: |$t, setting| {
+                if let Setting::$variant($v) = setting {
+                    $set
+                }
+            },
+        }
+    };
+}
+
+const LOWER: ProjectRule = ProjectRule::Lower { zero_is_unlimited: false };
+const TIME: Kind = Kind::Duration { zero_is_off: false };
+const SOME: Kind = Kind::Count { min: 1, max: COUNT_MAX };
+const ANY: Kind = Kind::Count { min: 0, max: COUNT_MAX };
+
+/// Every key, in the order of the manual.
+pub const HOST_KEYS: &[HostKey] = &[
+    host_key!(
+        "start",
+        Kind::Word(&["eager", "lazy"]),
+        ProjectRule::Free,
+        Word,
+        |s| word_of(&START_WORDS, s.start),
+        |t, v| t.start = value_of(&START_WORDS, v).unwrap_or(t.start)
+    ),
+    host_key!(
+        "naming.style",
+        Kind::Word(&["mcp__server__tool", "mcp_server_tool", "server__tool", "bare"]),
+        ProjectRule::Free,
+        Word,
+        |s| word_of(&NAMING_WORDS, s.naming),
+        |t, v| t.naming = value_of(&NAMING_WORDS, v).unwrap_or(t.naming)
+    ),
+    host_key!(
+        "naming.name_len_max",
+        Kind::Count { min: 16, max: 64 },
+        ProjectRule::Free,
+        Count,
+        |s| wide(s.name_len_max),
+        |t, v| t.name_len_max = size(*v)
+    ),
+    host_key!("naming.reserved", Kind::Texts, ProjectRule::Free, Texts, |s| s.reserved.clone(), |t, v| t
+        .reserved
+        .clone_from(v)),
+    host_key!(
+        "display.color",
+        Kind::Word(&["auto", "always", "never"]),
+        ProjectRule::Free,
+        Word,
+        |s| word_of(&COLOR_WORDS, s.color),
+        |t, v| t.color = value_of(&COLOR_WORDS, v).unwrap_or(t.color)
+    ),
+    host_key!(
+        "log.level",
+        Kind::Word(&["off", "error", "warn", "info", "debug", "trace"]),
+        ProjectRule::Never,
+        Word,
+        |s| word_of(&LOG_WORDS, s.log_level),
+        |t, v| t.log_level = value_of(&LOG_WORDS, v).unwrap_or(t.log_level)
+    ),
+    host_key!("timeouts.idle", TIME, LOWER, Duration, |s| s.timeouts.idle, |t, v| t.timeouts.idle = *v),
+    host_key!("timeouts.connect", TIME, LOWER, Duration, |s| s.timeouts.connect, |t, v| t.timeouts.connect =
+        *v),
+    host_key!("timeouts.max_start", TIME, LOWER, Duration, |s| s.timeouts.max_start, |t, v| t
+        .timeouts
+        .max_start =
+        *v),
+    host_key!("timeouts.total", TIME, LOWER, Duration, |s| s.timeouts.total, |t, v| t.timeouts.total = *v),
+    host_key!("timeouts.list", TIME, LOWER, Duration, |s| s.timeouts.list, |t, v| t.timeouts.list = *v),
+    host_key!("timeouts.permit", TIME, LOWER, Duration, |s| s.timeouts.permit, |t, v| t.timeouts.permit = *v),
+    host_key!(
+        "breaker.failures",
+        ANY,
+        ProjectRule::Never,
+        Count,
+        |s| u64::from(s.breaker.failures),
+        |t, v| t.breaker.failures = small(*v)
+    ),
+    host_key!("breaker.open_for", TIME, ProjectRule::Never, Duration, |s| s.breaker.open_for, |t, v| t
+        .breaker
+        .open_for =
+        *v),
+    host_key!(
+        "breaker.count_tool_errors",
+        Kind::Flag,
+        ProjectRule::Never,
+        Flag,
+        |s| s.breaker.count_tool_errors,
+        |t, v| t.breaker.count_tool_errors = *v
+    ),
+    host_key!(
+        "restart.max",
+        ANY,
+        ProjectRule::Lower { zero_is_unlimited: true },
+        Count,
+        |s| u64::from(s.restart.max),
+        |t, v| t.restart.max = small(*v)
+    ),
+    host_key!("restart.window", TIME, ProjectRule::Never, Duration, |s| s.restart.window, |t, v| t
+        .restart
+        .window =
+        *v),
+    host_key!("restart.min", TIME, ProjectRule::Never, Duration, |s| s.restart.min_delay, |t, v| t
+        .restart
+        .min_delay =
+        *v),
+    host_key!("restart.max_delay", TIME, ProjectRule::Never, Duration, |s| s.restart.max_delay, |t, v| t
+        .restart
+        .max_delay =
+        *v),
+    host_key!("limits.in_flight", SOME, LOWER, Count, |s| wide(s.limits.in_flight), |t, v| t
+        .limits
+        .in_flight =
+        size(*v)),
+    host_key!("limits.queue", ANY, LOWER, Count, |s| wide(s.limits.queue), |t, v| t.limits.queue = size(*v)),
+    host_key!("limits.frame_max", Kind::Bytes, LOWER, Bytes, |s| wide(s.limits.frame_max), |t, v| t
+        .limits
+        .frame_max =
+        size(*v)),
+    host_key!("limits.result_max", Kind::Bytes, LOWER, Bytes, |s| wide(s.limits.result_max), |t, v| t
+        .limits
+        .result_max =
+        size(*v)),
+    host_key!("limits.in_flight_max", SOME, LOWER, Count, |s| wide(s.in_flight_max), |t, v| t
+        .in_flight_max =
+        size(*v)),
+    host_key!("limits.spawns_max", SOME, LOWER, Count, |s| wide(s.spawns_max), |t, v| t.spawns_max =
+        size(*v)),
+    host_key!(
+        "rate.per_second",
+        ANY,
+        ProjectRule::Lower { zero_is_unlimited: true },
+        Count,
+        |s| s.rate.map_or(0, |rate| u64::from(rate.per_second)),
+        |t, v| t.rate = rate(small(*v), t.rate.map_or(0, |rate| rate.burst))
+    ),
+    host_key!(
+        "rate.burst",
+        ANY,
+        ProjectRule::Lower { zero_is_unlimited: true },
+        Count,
+        |s| s.rate.map_or(0, |rate| u64::from(rate.burst)),
+        |t, v| t.rate = rate(t.rate.map_or(0, |rate| rate.per_second), small(*v))
+    ),
+    host_key!(
+        "refresh.poll",
+        Kind::Duration { zero_is_off: true },
+        ProjectRule::Never,
+        Duration,
+        |s| s.poll.unwrap_or_default(),
+        |t, v| t.poll = Some(*v).filter(|poll| !poll.is_zero())
+    ),
+    host_key!(
+        "env.passthrough",
+        Kind::Variables,
+        ProjectRule::Never,
+        Texts,
+        |s| s.env_passthrough.clone(),
+        |t, v| t.env_passthrough.clone_from(v)
+    ),
+];
+
+/// A rate from its two keys; without a number of calls there is none.
+fn rate(per_second: u32, burst: u32) -> Option<Rate> {
+    (per_second > 0).then_some(Rate { per_second, burst: if burst == 0 { per_second } else { burst } })
+}
+
+fn wide(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+fn size(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+fn small(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
