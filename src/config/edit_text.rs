@@ -100,7 +100,9 @@ pub fn apply(text: &str, edit: &Edit) -> Result<String, EditFault> {
     if body.trim().is_empty() && !edited.ends_with('\n') {
         edited.push('\n');
     }
-    if rest(body, edit.name()) != rest(document::strip_bom(&edited), edit.name()) {
+    let before = document::value_of(body).unwrap_or_else(|| Value::Object(Map::new()));
+    let after = document::value_of(document::strip_bom(&edited));
+    if after.is_none_or(|after| rest(before, edit.name()) != rest(after, edit.name())) {
         return Err(broken("it can't be edited without changing something else; edit it by hand"));
     }
     Ok(edited)
@@ -110,21 +112,19 @@ fn broken(message: &str) -> EditFault {
     EditFault::Broken { position: None, message: message.to_owned() }
 }
 
-/// Everything that an edit of `name` must not touch, as a value.
-fn rest(text: &str, name: &str) -> Option<Value> {
-    let mut value = match document::value_of(text)? {
-        Value::Object(map) => map,
-        _ => return None,
-    };
-    for key in MAP_KEYS {
-        if let Some(Value::Object(map)) = value.get_mut(key) {
-            map.shift_remove(name);
-            if map.is_empty() {
-                value.shift_remove(key);
+/// Everything that an edit of `name` must not touch.
+fn rest(mut whole: Value, name: &str) -> Value {
+    if let Value::Object(value) = &mut whole {
+        for key in MAP_KEYS {
+            if let Some(Value::Object(map)) = value.get_mut(key) {
+                map.shift_remove(name);
+                if map.is_empty() {
+                    value.shift_remove(key);
+                }
             }
         }
     }
-    Some(Value::Object(value))
+    whole
 }
 
 /// The server maps of a file, the stronger one first.

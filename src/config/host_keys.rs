@@ -2,7 +2,7 @@
 //! what a project may do with it, and which field it is. `default.toml`, the files, the
 //! environment and `mcp config` all go through it. Called by `config::load` and `effective`.
 
-use super::host::{ColorChoice, HostKey, HostSettings, Kind, LogLevel, ProjectRule, Setting};
+use super::host::{ColorChoice, HostKey, Kind, LogLevel, ProjectRule, Setting};
 use super::raw::{COUNT_MAX, START_WORDS};
 use super::spec::{NamingStyle, Rate};
 

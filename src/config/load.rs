@@ -324,6 +324,3 @@ fn source_issue(source: Source, message: impl Into<String>) -> Issue {
         fix: None,
     }
 }
-
-#[cfg(test)]
-pub(crate) mod tests;

@@ -27,3 +27,6 @@ pub mod secret_store;
 pub mod spec;
 pub mod suggest;
 pub mod validate;
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,12 @@
-//! Tests of `config::load`: real files in temporary folders, no process environment.
+//! What the tests of the configuration share: a home, a project and managed files in a
+//! temporary folder, and short ways to ask what was loaded. No process environment.
 
-use super::*;
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use crate::config::approvals;
-use crate::config::spec::{Entry, EntryState, SecretText, ServerSpec, TransportSpec, Trust};
-use std::time::Duration;
+use crate::config::load::{Env, LoadOptions, Loaded, load};
+use crate::config::spec::{Entry, EntryState, ServerSpec, Severity, TransportSpec};
 
 /// A user's home, a project and managed files, all empty.
 pub(crate) struct Desk {
@@ -62,69 +65,40 @@ impl Desk {
     }
 }
 
-fn entry<'a>(loaded: &'a Loaded, name: &str) -> &'a Entry {
+pub(crate) fn entry<'a>(loaded: &'a Loaded, name: &str) -> &'a Entry {
     loaded.servers.get(name).unwrap_or_else(|| panic!("no entry {name}: {:#?}", loaded.servers))
 }
 
-fn spec(loaded: &Loaded, name: &str) -> Arc<ServerSpec> {
+pub(crate) fn spec(loaded: &Loaded, name: &str) -> Arc<ServerSpec> {
     match &entry(loaded, name).state {
         EntryState::Ready(spec) => Arc::clone(spec),
         other => panic!("{name} is {other:?}: {:#?}", entry(loaded, name).issues),
     }
 }
 
-fn errors(loaded: &Loaded) -> Vec<String> {
+pub(crate) fn errors(loaded: &Loaded) -> Vec<String> {
     loaded.issues().filter(|issue| issue.severity == Severity::Error).map(ToString::to_string).collect()
 }
 
-fn warnings(loaded: &Loaded) -> Vec<String> {
+pub(crate) fn warnings(loaded: &Loaded) -> Vec<String> {
     loaded.issues().filter(|issue| issue.severity == Severity::Warning).map(ToString::to_string).collect()
 }
 
-fn command(loaded: &Loaded, name: &str) -> String {
+pub(crate) fn command(loaded: &Loaded, name: &str) -> String {
     match &spec(loaded, name).transport {
         TransportSpec::Stdio { command, .. } => command.clone(),
         other => panic!("{other:?}"),
     }
 }
 
-#[test]
-fn nothing_configured_is_no_servers_and_no_issue() {
-    let loaded = Desk::new().load();
-    assert!(loaded.servers.entries.is_empty());
-    assert_eq!(loaded.issues().count(), 0);
-    assert_eq!(loaded.settings, HostSettings::default());
+/// A file with one entry called `s`.
+pub(crate) fn one(entry: &str) -> String {
+    format!("{{\"mcpServers\": {{\"s\": {entry}}}}}")
 }
 
-#[test]
-fn later_sources_win_per_name_whole_entry_at_a_time() {
-    let mut desk = Desk::new();
-    let all = |command: &str, names: &[&str]| {
-        let entries: Vec<String> =
-            names.iter().map(|n| format!("{n:?}: {{\"command\": {command:?}}}")).collect();
-        format!("{{\"mcpServers\": {{{}}}}}", entries.join(","))
-    };
-    desk.user(&all("user", &["a", "b", "c", "d", "e", "f", "g"]));
-    desk.write("project/.mcp.json", &all("project", &["b", "c", "d", "e", "f", "g"]));
-    desk.write("project/.callboard/mcp.json", &all("project2", &["c", "d", "e", "f", "g"]));
-    desk.write("one.json", &all("envfile", &["d", "e", "f", "g"]));
-    desk.write("flag.json", &all("flag", &["f", "g"]));
-    desk.write("managed/mcp.json", &all("managed", &["g"]));
-    let one = desk.path("one.json").display().to_string();
-    desk.set("CALLBOARD_MCP_CONFIG", &one);
-    desk.set("CALLBOARD_MCP_SERVERS", r#"{"e": {"command": "inline"}, "f": {"command": "inline"}}"#);
-    desk.options.config_files = vec![desk.path("flag.json")];
-    for name in ["b", "c"] {
-        desk.approve(name);
-    }
-    let loaded = desk.load();
-    let seen: Vec<String> = ["a", "d", "e", "f", "g"].iter().map(|n| command(&loaded, n)).collect();
-    assert_eq!(seen, ["user", "envfile", "inline", "flag", "managed"]);
-    assert_eq!(entry(&loaded, "g").source.scope, Scope::Managed);
-    let hidden: Vec<Scope> = entry(&loaded, "f").shadows.iter().map(|s| s.scope).collect();
-    assert_eq!(hidden, [Scope::EnvInline, Scope::EnvFile, Scope::Project, Scope::Project, Scope::User]);
-    assert_eq!(
-        warnings(&loaded).iter().filter(|w| w.contains("managed entries can't be overridden")).count(),
-        5
-    );
+/// Loads one user's entry called `s`.
+pub(crate) fn load_one(entry: &str) -> Loaded {
+    let desk = Desk::new();
+    desk.user(&one(entry));
+    desk.load()
 }

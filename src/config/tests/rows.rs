@@ -1,0 +1,506 @@
+//! The keys of an entry, row by row of the manual: what each means, its other spellings, and
+//! that a wrong value disables its entry alone and says where and why.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::desk::{Desk, entry, errors, load_one, one, spec, warnings};
+use crate::config::spec::{EntryState, Protocol, Rate, Sharing, StartMode, Timeouts, TransportSpec, Trust};
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// The errors of an entry that must not be usable.
+fn refused(text: &str) -> String {
+    let loaded = load_one(text);
+    assert!(matches!(entry(&loaded, "s").state, EntryState::Invalid), "{text}");
+    assert!(loaded.servers.secrets.is_empty());
+    errors(&loaded).join("\n")
+}
+
+/// The transport of an entry that must be usable.
+fn transport(text: &str) -> TransportSpec {
+    spec(&load_one(text), "s").transport.clone()
+}
+
+#[test]
+fn command_args_env_and_cwd_describe_a_program() {
+    let desk = Desk::new();
+    desk.write("home/.callboard/sub/.keep", "");
+    desk.user(&one(
+        r#"{"command": "run", "args": ["-x", "a b"], "env": {"B": "2", "A": "1"}, "cwd": "./sub"}"#,
+    ));
+    let loaded = desk.load();
+    let TransportSpec::Stdio { command, args, env, cwd } = spec(&loaded, "s").transport.clone() else {
+        panic!()
+    };
+    assert_eq!(command, "run");
+    assert_eq!(args.iter().map(|a| a.reveal()).collect::<Vec<_>>(), ["-x", "a b"]);
+    assert_eq!(
+        env.iter().map(|(n, v)| (n.as_str(), v.reveal())).collect::<Vec<_>>(),
+        [("B", "2"), ("A", "1")]
+    );
+    assert_eq!(
+        cwd.as_deref(),
+        Some(desk.path("home/.callboard/sub").as_path()).map(|p| p.to_path_buf()).as_deref()
+    );
+    assert_eq!(
+        (entry(&loaded, "s").transport, entry(&loaded, "s").summary.as_str()),
+        ("stdio", "run -x a b")
+    );
+}
+
+#[test]
+fn exactly_one_of_command_and_url() {
+    assert!(refused(r#"{"command": "x", "url": "http://h/"}"#).contains("exactly one of them"));
+    assert!(refused("{}").contains("neither \"command\" nor \"url\""));
+    assert!(refused(r#"{"command": null}"#).contains("neither"));
+    assert!(refused(r#"{"command": ""}"#).contains("is empty"));
+    assert!(refused("7").contains("must be an object, not a number"));
+}
+
+#[test]
+fn url_headers_and_bearer_token_describe_an_address() {
+    let mut desk = Desk::new();
+    desk.set("TOK", " t0ken \n");
+    desk.user(&one(
+        r#"{"url": "https://h.example:8443/mcp", "headers": {"X-Trace": "1", "authorization": "old"}, "bearer_token_env": "TOK"}"#,
+    ));
+    let loaded = desk.load();
+    let TransportSpec::Http { url, headers } = spec(&loaded, "s").transport.clone() else { panic!() };
+    assert_eq!(url.reveal(), "https://h.example:8443/mcp");
+    let headers: Vec<(&str, &str)> = headers.iter().map(|(n, v)| (n.as_str(), v.reveal())).collect();
+    assert_eq!(headers, [("X-Trace", "1"), ("Authorization", "Bearer t0ken")]);
+    assert!(warnings(&loaded).join("\n").contains("replaces the header"));
+    assert_eq!(entry(&loaded, "s").transport, "http");
+}
+
+#[test]
+fn an_unset_or_empty_bearer_token_disables_the_entry_and_names_the_variable() {
+    for value in [None, Some(""), Some("  ")] {
+        let mut desk = Desk::new();
+        if let Some(value) = value {
+            desk.set("TOK", value);
+        }
+        desk.user(&one(r#"{"url": "http://h/", "bearer_token_env": "TOK"}"#));
+        let errors = errors(&desk.load());
+        assert!(errors[0].contains("bearer_token_env: needs the variable TOK"), "{errors:?}");
+    }
+    assert!(
+        refused(r#"{"url": "http://h/", "bearer_token_env": "sk-literal-token"}"#).contains("not the name")
+    );
+}
+
+#[test]
+fn addresses_must_be_absolute_and_http() {
+    for (url, part) in [
+        ("ftp://h/", "http://"),
+        ("h.example/mcp", "http://"),
+        ("https:h.example", "http://"),
+        ("https://", "not an address"),
+        ("https://h /x", "a space"),
+        ("https://h\\\\x", "a backslash"),
+        ("https://[::1/x", "not an address"),
+        ("", "http://"),
+    ] {
+        let text = refused(&format!("{{\"url\": \"{url}\"}}"));
+        assert!(text.contains("url: ") && text.contains(part), "{url}: {text}");
+    }
+    assert!(matches!(transport(r#"{"url": "HTTP://[::1]:80/x?y=z"}"#), TransportSpec::Http { .. }));
+}
+
+#[test]
+fn headers_with_line_breaks_or_odd_names_are_refused() {
+    for (headers, part) in [
+        (r#"{"X": "a\r\nEvil: b"}"#, "line break"),
+        (r#"{"X": "a\nb"}"#, "line break"),
+        (r#"{"X\r\nEvil": "a"}"#, "name of a header"),
+        (r#"{"X Y": "a"}"#, "name of a header"),
+        (r#"{"": "a"}"#, "name of a header"),
+        (r#"{"X": "caf\u00e9"}"#, "no header may have"),
+        (r#"{"X": "a", "x": "b"}"#, "twice"),
+        (r#"{"X": 1}"#, "must be a string, not a number"),
+        (r#"["X: a"]"#, "must be an object of strings"),
+    ] {
+        let text = refused(&format!("{{\"url\": \"http://h/\", \"headers\": {headers}}}"));
+        assert!(text.contains(part) && text.contains("headers"), "{headers}: {text}");
+    }
+    let mut desk = Desk::new();
+    desk.set("EVIL", "a\r\nX: b");
+    desk.user(&one(r#"{"url": "http://h/", "headers": {"Y": "${EVIL}"}, "bearer_token_env": "EVIL"}"#));
+    assert_eq!(errors(&desk.load()).len(), 2);
+}
+
+#[test]
+fn headers_of_the_transport_itself_are_ignored_with_a_warning() {
+    let loaded = load_one(r#"{"url": "http://h/", "headers": {"Content-Type": "x", "Mcp-Session-Id": "1"}}"#);
+    assert!(
+        matches!(&spec(&loaded, "s").transport, TransportSpec::Http { headers, .. } if headers.is_empty())
+    );
+    assert_eq!(warnings(&loaded).len(), 2);
+}
+
+#[test]
+fn transport_and_type_are_optional_and_must_agree() {
+    for word in ["http", "streamable-http", "streamableHttp"] {
+        for key in ["transport", "type"] {
+            let text = format!("{{\"url\": \"http://h/\", \"{key}\": \"{word}\"}}");
+            assert!(matches!(transport(&text), TransportSpec::Http { .. }), "{text}");
+        }
+    }
+    assert!(matches!(transport(r#"{"command": "x", "type": "stdio"}"#), TransportSpec::Stdio { .. }));
+    assert!(refused(r#"{"command": "x", "type": "http"}"#).contains("an address is wanted"));
+    assert!(refused(r#"{"url": "http://h/", "type": "stdio"}"#).contains("a program is wanted"));
+    assert!(refused(r#"{"command": "x", "transport": "websocket"}"#).contains("one of stdio, http"));
+    assert!(refused(r#"{"command": "x", "transport": "Stdio"}"#).contains("did you mean \"stdio\""));
+}
+
+#[test]
+fn the_old_sse_transport_is_recognised_and_told() {
+    let loaded = load_one(r#"{"url": "http://h/sse", "type": "sse"}"#);
+    assert!(matches!(spec(&loaded, "s").transport, TransportSpec::LegacySse { .. }));
+    assert_eq!(entry(&loaded, "s").transport, "sse");
+    assert!(warnings(&loaded)[0].contains("not spoken yet"));
+}
+
+#[test]
+fn filters_and_policy_lists_are_globs_on_raw_names() {
+    let loaded = load_one(
+        r#"{"command": "x", "tools": {"include": ["read_*"], "exclude": ["*"]}, "allowedTools": ["a/*"], "deniedTools": ["a/del?te"]}"#,
+    );
+    let spec = spec(&loaded, "s");
+    assert!(spec.filter.keeps("read_file") && !spec.filter.keeps("Read_file"));
+    assert!(spec.allowed_tools.as_ref().unwrap().matches("a/b/c"));
+    assert!(spec.denied_tools.matches("a/delete") && !spec.denied_tools.matches("a/delete2"));
+    // An empty include is no include; an empty allowedTools allows nothing, and says so.
+    let loaded =
+        load_one(r#"{"command": "x", "tools": {"include": [], "exclude": ["z*"]}, "allowedTools": []}"#);
+    let empty = super::desk::spec(&loaded, "s");
+    assert!(empty.filter.keeps("a") && !empty.filter.keeps("zz"));
+    assert!(empty.allowed_tools.as_ref().unwrap().is_empty());
+    assert!(warnings(&loaded)[0].contains("no tool of this server may be called"));
+    assert!(refused(r#"{"command": "x", "deniedTools": ["[a"]}"#).contains("deniedTools: bad pattern"));
+    assert!(refused(r#"{"command": "x", "tools": ["a"]}"#).contains("tools: must be an object"));
+    assert!(refused(r#"{"command": "x", "allowedTools": "a,b"}"#).contains("list of strings"));
+    assert!(refused(r#"{"command": "x", "tools": {"include": ["a", 1]}}"#).contains("tools.include[1]"));
+}
+
+#[test]
+fn spellings_of_other_tools_keep_their_policy_meaning() {
+    let loaded = load_one(
+        r#"{"command": "x", "allow": ["a"], "deny": ["b"], "policy": "trusted", "hostProcess": true, "title": "T"}"#,
+    );
+    let spec = spec(&loaded, "s");
+    assert!(spec.allowed_tools.as_ref().unwrap().matches("a") && spec.denied_tools.matches("b"));
+    assert_eq!((spec.trust, spec.allow_host_process), (Trust::Trusted, true));
+    assert_eq!(spec.label.as_deref(), Some("T"));
+    assert!(warnings(&loaded).is_empty());
+}
+
+#[test]
+fn trust_is_one_of_three_words_and_read_only_is_short_for_one() {
+    let trust = |text: &str| spec(&load_one(text), "s").trust;
+    assert_eq!(trust(r#"{"command": "x"}"#), Trust::Untrusted);
+    assert_eq!(trust(r#"{"command": "x", "trust": "untrusted"}"#), Trust::Untrusted);
+    assert_eq!(trust(r#"{"command": "x", "trust": "read-only"}"#), Trust::ReadOnly);
+    assert_eq!(trust(r#"{"command": "x", "trust": "trusted"}"#), Trust::Trusted);
+    assert_eq!(trust(r#"{"command": "x", "readOnly": true}"#), Trust::ReadOnly);
+    assert_eq!(trust(r#"{"command": "x", "readOnly": false}"#), Trust::Untrusted);
+    assert_eq!(trust(r#"{"command": "x", "readOnly": true, "trust": "trusted"}"#), Trust::Trusted);
+    for wrong in ["readonly", "Trusted", "full", ""] {
+        let text = refused(&format!("{{\"command\": \"x\", \"trust\": \"{wrong}\"}}"));
+        assert!(text.contains("must be one of untrusted, read-only, trusted"), "{text}");
+    }
+    assert!(refused(r#"{"command": "x", "trust": true}"#).contains("must be a string"));
+}
+
+#[test]
+fn wide_permissions_are_explicit_only() {
+    let spec = spec(&load_one(r#"{"command": "x", "trust": "trusted"}"#), "s");
+    assert!(!spec.allow_all_tools && !spec.allow_host_process);
+    let loaded = load_one(r#"{"command": "x", "allowAllTools": true, "allowHostProcess": true}"#);
+    let wide = super::desk::spec(&loaded, "s");
+    assert!(wide.allow_all_tools && wide.allow_host_process);
+    assert!(refused(r#"{"command": "x", "allowAllTools": "yes"}"#).contains("true or false"));
+}
+
+#[test]
+fn time_limits_take_seconds_words_or_milliseconds() {
+    let times = |keys: &str| spec(&load_one(&format!("{{\"command\": \"x\", {keys}}}")), "s").timeouts;
+    let all = times(r#""timeout": 30, "connect_timeout": "1m 30s", "max_timeout": 3600"#);
+    assert_eq!((all.idle, all.connect, all.total), (secs(30), secs(90), secs(3600)));
+    let millis = times(r#""requestTimeoutMs": 1500, "startupTimeoutMs": 20000"#);
+    assert_eq!((millis.idle, millis.connect), (Duration::from_millis(1500), secs(20)));
+    assert_eq!(times(r#""timeoutMs": 2500"#).idle, Duration::from_millis(2500));
+    assert_eq!(times(r#""timeout": 0.25"#).idle, Duration::from_millis(250));
+    assert_eq!(times(r#""timeout": 999.9"#).idle, Duration::from_millis(999_900));
+    assert_eq!(times(r#""timeout": "20m""#).idle, secs(1200));
+    let Timeouts { idle, connect, total, list, permit, max_start } = times(r#""label": "l""#);
+    assert_eq!(
+        [idle, connect, total, list, permit, max_start].map(|d| d.as_secs()),
+        [120, 15, 1800, 30, 5, 120]
+    );
+}
+
+#[test]
+fn ambiguous_or_senseless_times_are_refused() {
+    for (key, part) in [
+        (r#""timeout": 1000"#, "ambiguous"),
+        (r#""timeout": "30000""#, "ambiguous"),
+        (r#""timeout": 0"#, "more than zero"),
+        (r#""timeout": -1"#, "negative"),
+        (r#""timeout": true"#, "a number of seconds or a word"),
+        (r#""connect_timeout": "soon""#, "not a duration"),
+        (r#""requestTimeoutMs": 1e300"#, "30 days"),
+        (r#""idle_stop": []"#, "idle_stop"),
+    ] {
+        let text = refused(&format!("{{\"command\": \"x\", {key}}}"));
+        assert!(text.contains(part), "{key}: {text}");
+    }
+    let both = load_one(r#"{"command": "x", "timeout": 5, "requestTimeoutMs": 9000}"#);
+    assert_eq!(spec(&both, "s").timeouts.idle, secs(5));
+    assert!(warnings(&both)[0].contains("means the same"));
+    let late = load_one(r#"{"command": "x", "timeout": "2h", "connect_timeout": "5m"}"#);
+    assert_eq!(warnings(&late).len(), 2);
+}
+
+#[test]
+fn protocol_start_sharing_and_the_rest_of_life() {
+    let loaded = load_one(
+        r#"{"command": "x", "protocol": "modern", "start": "lazy", "idle_stop": "10m", "required": true,
+            "watch": ["src/**/*.rs"], "sharing": "session", "env_passthrough": ["SSH_AUTH_SOCK"],
+            "label": "L", "description": "D", "sandbox": "off"}"#,
+    );
+    let spec = spec(&loaded, "s");
+    assert_eq!(
+        (spec.protocol, spec.start, spec.sharing),
+        (Protocol::Modern, StartMode::Lazy, Sharing::Session)
+    );
+    assert_eq!((spec.idle_stop, spec.required), (Some(secs(600)), true));
+    assert_eq!(
+        (spec.watch.as_slice(), spec.env_passthrough.as_slice()),
+        (&["src/**/*.rs".to_owned()][..], &["SSH_AUTH_SOCK".to_owned()][..])
+    );
+    assert_eq!((spec.label.as_deref(), spec.description.as_deref()), (Some("L"), Some("D")));
+    assert!(loaded.issues().next().is_none());
+    let plain = super::desk::spec(&load_one(r#"{"command": "x"}"#), "s");
+    assert_eq!(
+        (plain.protocol, plain.start, plain.sharing),
+        (Protocol::Auto, StartMode::Eager, Sharing::Shared)
+    );
+    for (key, part) in [
+        (r#""protocol": "old""#, "auto, legacy, modern"),
+        (r#""start": "later""#, "eager, lazy"),
+        (r#""sharing": "none""#, "shared, session"),
+        (r#""watch": ["[x"]"#, "bad pattern"),
+        (r#""env_passthrough": ["A=B"]"#, "env_passthrough[0]"),
+        (r#""required": 1"#, "true or false"),
+        (r#""label": 1"#, "put it in quotes"),
+    ] {
+        assert!(refused(&format!("{{\"command\": \"x\", {key}}}")).contains(part), "{key}");
+    }
+}
+
+#[test]
+fn breaker_restart_limits_and_rate_override_the_host() {
+    let loaded = load_one(
+        r#"{"command": "x", "breaker": {"failures": 0, "open_for": "10s", "count_tool_errors": true},
+            "restart": {"max": 0, "window": 30, "min": "100ms", "max_delay": "5s"},
+            "limits": {"in_flight": 1, "queue": 0, "frame_max": "1MiB", "result_max": 2048},
+            "rate": {"per_second": 20, "burst": 40}}"#,
+    );
+    let spec = spec(&loaded, "s");
+    assert_eq!(
+        (spec.breaker.failures, spec.breaker.open_for, spec.breaker.count_tool_errors),
+        (0, secs(10), true)
+    );
+    assert_eq!((spec.restart.max, spec.restart.window), (0, secs(30)));
+    assert_eq!((spec.restart.min_delay, spec.restart.max_delay), (Duration::from_millis(100), secs(5)));
+    assert_eq!((spec.limits.in_flight, spec.limits.queue), (1, 0));
+    assert_eq!((spec.limits.frame_max, spec.limits.result_max), (1 << 20, 2048));
+    assert_eq!(spec.rate, Some(Rate { per_second: 20, burst: 40 }));
+    let half = super::desk::spec(
+        &load_one(r#"{"command": "x", "breaker": {"failures": 9}, "rate": {"per_second": 5}}"#),
+        "s",
+    );
+    assert_eq!((half.breaker.failures, half.breaker.open_for), (9, secs(60)));
+    assert_eq!(half.rate, Some(Rate { per_second: 5, burst: 5 }));
+    for (key, part) in [
+        (r#""breaker": 3"#, "breaker: must be an object"),
+        (r#""breaker": {"failures": -1}"#, "breaker.failures"),
+        (r#""restart": {"min": "2m"}"#, "min is longer"),
+        (r#""limits": {"in_flight": 0}"#, "from 1 to"),
+        (r#""limits": {"frame_max": 10}"#, "1KiB to 1GiB"),
+        (r#""limits": {"frame_max": "big"}"#, "not a size"),
+        (r#""rate": {"burst": 2}"#, "per_second: is missing"),
+    ] {
+        assert!(refused(&format!("{{\"command\": \"x\", {key}}}")).contains(part), "{key}");
+    }
+}
+
+#[test]
+fn a_sandbox_that_can_not_be_kept_is_refused_rather_than_ignored() {
+    for sandbox in [r#""fs""#, r#""fs+net""#, r#"{"read": ["/a"], "write": [], "net": false}"#] {
+        let text = refused(&format!("{{\"command\": \"x\", \"sandbox\": {sandbox}}}"));
+        assert!(text.contains("sandbox: servers can't be confined yet"), "{text}");
+    }
+    assert!(refused(r#"{"command": "x", "sandbox": "tight"}"#).contains("off, fs, fs+net"));
+}
+
+#[test]
+fn keys_of_the_other_transport_warn() {
+    let text = warnings(&load_one(r#"{"command": "x", "headers": {}, "oauth": true}"#)).join("\n");
+    assert!(text.contains("headers: has no effect") && text.contains("oauth: has no effect"), "{text}");
+    let text = warnings(&load_one(r#"{"url": "http://h/", "args": [], "oauth": {}}"#)).join("\n");
+    assert!(text.contains("args: has no effect") && text.contains("logging in is not available"), "{text}");
+}
+
+#[test]
+fn enabled_and_disabled_must_be_flags() {
+    assert!(refused(r#"{"command": "x", "enabled": "false"}"#).contains("true or false, not a string"));
+    let loaded = load_one(r#"{"command": "x", "enabled": true, "disabled": true}"#);
+    assert!(matches!(entry(&loaded, "s").state, EntryState::Disabled));
+    assert!(warnings(&loaded)[0].contains("contradicts"));
+}
+
+/// B116
+#[test]
+fn one_entry_with_a_wrong_type_fails_alone() {
+    let desk = Desk::new();
+    desk.write("home/.callboard/sub/server.sh", "");
+    desk.user(
+        r#"{"mcpServers": {
+            "first": {"command": "./server.sh", "cwd": "./sub"},
+            "second": {"command": "x", "foo": 1},
+            "third": {"command": 42},
+            "fourth": {"command": "x", "env": {"PORT": 8080}, "args": ["a", 1, null]}
+        }}"#,
+    );
+    let loaded = desk.load();
+    let TransportSpec::Stdio { command, cwd, .. } = spec(&loaded, "first").transport.clone() else {
+        panic!()
+    };
+    assert_eq!(Path::new(&command), desk.path("home/.callboard/sub/server.sh"));
+    assert!(cwd.unwrap().ends_with("sub"));
+    assert!(matches!(entry(&loaded, "second").state, EntryState::Ready(_)));
+    assert!(entry(&loaded, "second").issues[0].message.contains("unknown key"));
+    assert!(matches!(entry(&loaded, "third").state, EntryState::Invalid));
+    let third = entry(&loaded, "third").issues[0].to_string();
+    assert!(
+        third.contains("mcp.json:4:") && third.contains("mcpServers.third.command: must be a string"),
+        "{third}"
+    );
+    let fourth: Vec<String> = entry(&loaded, "fourth").issues.iter().map(|i| i.path.clone()).collect();
+    assert_eq!(
+        fourth,
+        ["mcpServers.fourth.args[1]", "mcpServers.fourth.args[2]", "mcpServers.fourth.env.PORT"]
+    );
+}
+
+/// B116
+#[test]
+fn a_missing_working_folder_is_an_error_that_names_the_path() {
+    let desk = Desk::new();
+    desk.user(&one(r#"{"command": "x", "cwd": "./gone"}"#));
+    let errors = errors(&desk.load());
+    assert!(
+        errors[0].contains("no such folder: ") && errors[0].contains("home/.callboard/./gone"),
+        "{errors:?}"
+    );
+}
+
+#[test]
+fn tilde_means_home_in_command_and_cwd_alone() {
+    let desk = Desk::new();
+    desk.write("home/bin/.keep", "");
+    desk.user(&one(r#"{"command": "~/bin/x", "cwd": "~", "args": ["~/y"]}"#));
+    let loaded = desk.load();
+    let TransportSpec::Stdio { command, args, cwd, .. } = spec(&loaded, "s").transport.clone() else {
+        panic!()
+    };
+    assert_eq!(Path::new(&command), desk.path("home/bin/x"));
+    assert_eq!(cwd.unwrap(), desk.path("home"));
+    assert_eq!(args[0].reveal(), "~/y");
+}
+
+#[test]
+fn relative_folders_of_inline_entries_are_those_of_the_project() {
+    let mut desk = Desk::new();
+    desk.write("project/tools/.keep", "");
+    desk.set("CALLBOARD_MCP_SERVERS", r#"{"s": {"command": "x", "cwd": "tools"}, "t": {"command": "./y"}}"#);
+    let loaded = desk.load();
+    let TransportSpec::Stdio { cwd, .. } = spec(&loaded, "s").transport.clone() else { panic!() };
+    assert_eq!(cwd.unwrap(), desk.path("project/tools"));
+    assert_eq!(Path::new(&super::desk::command(&loaded, "t")), desk.path("project/./y"));
+}
+
+/// B113
+#[test]
+fn variables_expand_in_every_field_and_once() {
+    let mut desk = Desk::new();
+    desk.write("project/v1/.keep", "");
+    desk.set("TOK", "va${NEST}lue").set("NEST", "never").set("DIR", "v1").set("HOST", "h.example");
+    desk.set(
+        "CALLBOARD_MCP_SERVERS",
+        r#"{"p": {"command": "run-${DIR}", "args": ["--t=${TOK}", "$$${DIR}", "${NO:-d}"], "env": {"T": "${TOK}"}, "cwd": "${DIR}"},
+            "u": {"url": "https://${HOST}/mcp", "headers": {"Authorization": "Bearer ${DIR}"}}}"#,
+    );
+    let loaded = desk.load();
+    let TransportSpec::Stdio { command, args, env, cwd } = spec(&loaded, "p").transport.clone() else {
+        panic!()
+    };
+    assert_eq!(command, "run-v1");
+    assert_eq!(args.iter().map(|a| a.reveal()).collect::<Vec<_>>(), ["--t=va${NEST}lue", "$v1", "d"]);
+    assert_eq!(env[0].1.reveal(), "va${NEST}lue");
+    assert_eq!(cwd.unwrap(), desk.path("project/v1"));
+    let TransportSpec::Http { url, headers } = spec(&loaded, "u").transport.clone() else { panic!() };
+    assert_eq!((url.reveal(), headers[0].1.reveal()), ("https://h.example/mcp", "Bearer v1"));
+}
+
+/// B113
+#[test]
+fn an_unset_variable_disables_its_entry_alone_and_names_field_and_variable() {
+    let mut desk = Desk::new();
+    desk.set("GOOD", "s3cr3t-value");
+    desk.set(
+        "CALLBOARD_MCP_SERVERS",
+        r#"{"h": {"url": "http://x/", "headers": {"Authorization": "Bearer ${TOK}", "X": "${GOOD}"}},
+            "e": {"command": "x", "env": {"A.B": "${TOK}"}, "args": ["${ALSO}"]},
+            "b": {"command": "x", "args": ["${unclosed"]},
+            "v": {"command": "x", "args": ["${env:HOME}"]},
+            "k": {"command": "x", "env": {"K": "${secret:NONE}"}},
+            "fine": {"command": "x"}}"#,
+    );
+    let loaded = desk.load();
+    let issue = |name: &str, index: usize| entry(&loaded, name).issues[index].to_string();
+    assert!(issue("h", 0).contains("h.headers.Authorization: needs the variable TOK"), "{}", issue("h", 0));
+    assert!(issue("e", 0).contains("e.args[0]: needs the variable ALSO"), "{}", issue("e", 0));
+    assert!(issue("e", 1).contains("e.env[\"A.B\"]: needs the variable TOK"), "{}", issue("e", 1));
+    assert!(issue("b", 0).contains("without \"}\""));
+    assert!(issue("v", 0).contains("write ${HOME}"), "{}", issue("v", 0));
+    assert!(issue("k", 0).contains("callboard secret set NONE"));
+    assert!(matches!(entry(&loaded, "fine").state, EntryState::Ready(_)));
+    assert!(!errors(&loaded).join("").contains("s3cr3t"));
+}
+
+#[test]
+fn names_are_free_but_for_what_breaks_commands_and_tables() {
+    let desk = Desk::new();
+    let long = "x".repeat(81);
+    let names = ["Büro (test)", "a__b", "日本", "a.b", "--x", &"y".repeat(80)];
+    let bad = ["", "a/b", " a", "a ", "a\\nb", "a\\u0000", "a\\u200b", "a\\u202e", &long];
+    let all: Vec<String> =
+        names.iter().chain(&bad).map(|name| format!("\"{name}\": {{\"command\": \"x\"}}")).collect();
+    desk.user(&format!("{{\"mcpServers\": {{{}}}}}", all.join(",")));
+    let loaded = desk.load();
+    for name in names {
+        assert!(matches!(entry(&loaded, name).state, EntryState::Ready(_)), "{name}");
+    }
+    assert_eq!(errors(&loaded).len(), bad.len());
+    assert!(errors(&loaded).iter().all(|e| e.contains("name")));
+    let shown = loaded.servers.entries.iter().filter(|e| matches!(e.state, EntryState::Invalid));
+    let shown: Vec<&str> = shown.map(|e| e.id.as_str()).collect();
+    assert!(shown.contains(&"a\\nb") && shown.contains(&"(no name)"), "{shown:?}");
+    assert!(loaded.servers.entries.iter().all(|e| !e.id.as_str().contains(char::is_control)));
+}

@@ -1,0 +1,135 @@
+//! What is secret stays hidden in everything that is shown, and is known to the redactor.
+
+use super::desk::{Desk, entry, load_one, one};
+use crate::config::effective::{effective, masked_entry};
+use crate::config::load::{Loaded, SecretSource};
+use crate::config::secret_store;
+use crate::config::spec::SecretText;
+
+fn redacted(loaded: &Loaded) -> Vec<&str> {
+    loaded.servers.secrets.iter().map(SecretText::reveal).collect()
+}
+
+/// Everything that is ever printed of a configuration.
+fn shown(loaded: &Loaded) -> String {
+    let entries: Vec<_> =
+        loaded.servers.entries.iter().filter_map(|entry| masked_entry(loaded, entry)).collect();
+    format!("{:?}\n{:?}\n{entries:?}", loaded.servers, effective(loaded))
+}
+
+/// B139
+#[test]
+fn no_view_of_the_configuration_shows_a_secret() {
+    let mut desk = Desk::new();
+    desk.set("VAR", "canary-var-0001").set("BEARER", "canary-bearer-0002");
+    desk.user(
+        r#"{"mcpServers": {
+            "p": {"command": "run", "args": ["--api-key=canary-arg-0003", "--token", "canary-arg-0004", "${VAR}",
+                                             "API_KEY=canary-arg-0010", "-H", "Authorization: Bearer canary-arg-0011"],
+                  "env": {"T": "canary-env-0005", "N": "${VAR}"}},
+            "u": {"url": "https://user:canary-pw-0006@h.example/mcp?token=canary-query-0007&x=${VAR}",
+                  "headers": {"Authorization": "Bearer canary-header-0008", "X-Key": "canary-header-0009"}},
+            "b": {"url": "https://h.example/", "bearer_token_env": "BEARER"},
+            "bad": {"command": "x", "env": {"T": "canary-bad-0012"}, "args": ["--password", "canary-bad-0013", 5], "token": "canary-bad-0014"},
+            "off": {"enabled": false, "url": "https://h/?k=canary-off-0015"}
+        }}"#,
+    );
+    desk.project(r#"{"mcpServers": {"wait": {"command": "x", "env": {"T": "canary-wait-0016"}, "args": ["--secret=canary-wait-0017"]}}}"#);
+    let loaded = desk.load();
+    let shown = shown(&loaded);
+    assert!(!shown.contains("canary"), "{shown}");
+    for part in ["[redacted]", "${VAR}", "--api-key=[redacted]", "h.example/mcp?token=[redacted]&x=${VAR}"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+}
+
+/// B139
+#[test]
+fn the_redactor_knows_every_secret_of_a_usable_entry() {
+    let mut desk = Desk::new();
+    desk.set("VAR", "canary-var-0001").set("BEARER", "canary-bearer-0002");
+    secret_store::set(&desk.path("home/.callboard"), "KEY", &SecretText::new("canary-store-0018")).unwrap();
+    desk.user(
+        r#"{"mcpServers": {
+            "p": {"command": "run", "args": ["--api-key=canary-arg-0003", "--token", "canary-arg-0004", "${VAR}", "${secret:KEY}"],
+                  "env": {"T": "canary-env-0005", "DATABASE": "postgres://u:canary-db-0019@h/x"}},
+            "u": {"url": "https://user:canary%2Dpw-0006@h.example/mcp?token=canary-query-0007",
+                  "headers": {"Authorization": "Bearer canary-header-0008"}, "bearer_token_env": "BEARER"}
+        }}"#,
+    );
+    let loaded = desk.load();
+    let known = redacted(&loaded);
+    for secret in [
+        "canary-var-0001",
+        "canary-bearer-0002",
+        "canary-arg-0003",
+        "canary-arg-0004",
+        "canary-store-0018",
+        "canary-env-0005",
+        "canary-db-0019",
+        "canary%2Dpw-0006",
+        "canary-pw-0006",
+        "canary-query-0007",
+        "canary-header-0008",
+    ] {
+        assert!(known.contains(&secret), "{secret}: {known:?}");
+    }
+    assert!(known.is_sorted_by(|a, b| a.len() >= b.len()), "{known:?}");
+}
+
+#[test]
+fn everyday_words_paths_and_numbers_are_not_redacted() {
+    let mut desk = Desk::new();
+    desk.set("USER", "margarethe").set("LANG", "de_DE.UTF-8");
+    let home = desk.path("home").display().to_string();
+    desk.user(&one(
+        r#"{"command": "run", "args": ["${HOME}/docs", "${USER}", "--verbose", "-y", "@scope/package-name"],
+            "env": {"NODE_ENV": "production", "DEBUG": "true", "PORT": "8080", "HOME_DIR": "${HOME}", "LANG": "${LANG}",
+                    "LOG": "info", "MODE": "strict", "URL": "https://plain.example/x", "SINCE": "2025-06-18", "TOKEN": "none", "KEY": "abc"}}"#,
+    ));
+    let loaded = desk.load();
+    assert_eq!(redacted(&loaded), Vec::<&str>::new(), "home is {home}");
+}
+
+#[test]
+fn stored_secrets_are_read_and_a_keyring_is_asked_first() {
+    struct Ring;
+    impl SecretSource for Ring {
+        fn get(&self, name: &str) -> Option<SecretText> {
+            (name == "BOTH").then(|| SecretText::new("from-the-keyring"))
+        }
+    }
+    let mut desk = Desk::new();
+    let home = desk.path("home/.callboard");
+    secret_store::set(&home, "BOTH", &SecretText::new("from-the-file")).unwrap();
+    secret_store::set(&home, "FILE", &SecretText::new("only-in-file")).unwrap();
+    desk.user(&one(r#"{"url": "http://h/", "headers": {"A": "${secret:BOTH}", "B": "${secret:FILE}"}}"#));
+    assert!(redacted(&desk.load()).contains(&"from-the-file"));
+    desk.options.secrets = Some(std::sync::Arc::new(Ring));
+    let loaded = desk.load();
+    let known = redacted(&loaded);
+    assert!(known.contains(&"from-the-keyring") && known.contains(&"only-in-file"), "{known:?}");
+}
+
+#[test]
+#[cfg(unix)]
+fn a_file_of_secrets_that_others_may_read_is_not_used() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let desk = Desk::new();
+    let home = desk.path("home/.callboard");
+    secret_store::set(&home, "K", &SecretText::new("exposed-value")).unwrap();
+    std::fs::set_permissions(secret_store::file(&home), std::fs::Permissions::from_mode(0o640)).unwrap();
+    desk.user(&one(r#"{"command": "x", "env": {"K": "${secret:K}"}}"#));
+    let loaded = desk.load();
+    let errors = super::desk::errors(&loaded).join("\n");
+    assert!(errors.contains("chmod 600") && errors.contains("env.K: needs the secret K"), "{errors}");
+    assert!(redacted(&loaded).is_empty());
+}
+
+#[test]
+fn the_summary_is_the_command_as_written() {
+    let loaded = load_one(
+        r#"{"command": "npx", "args": ["-y", "pkg", "--token=${TOK:-literal}", "--name", "x"], "enabled": false}"#,
+    );
+    assert_eq!(entry(&loaded, "s").summary, "npx -y pkg --token=[redacted] --name x");
+}

@@ -1,0 +1,235 @@
+//! The host settings: their sources and order, provenance, and what a project may set.
+
+use std::time::Duration;
+
+use super::desk::{Desk, errors, one, spec, warnings};
+use crate::config::effective::effective;
+use crate::config::host::{ColorChoice, DEFAULT_TOML, HostSettings, LogLevel, Setting};
+use crate::config::host_keys::HOST_KEYS;
+use crate::config::spec::{NamingStyle, Rate, Scope, StartMode};
+
+/// The manual names every key once, with its default, and nothing else.
+#[test]
+fn the_manual_and_the_table_of_keys_are_the_same() {
+    let manual: toml_edit::DocumentMut = DEFAULT_TOML.parse().unwrap();
+    let mut names = Vec::new();
+    for (name, item) in manual.iter() {
+        match item.as_table() {
+            Some(table) => names.extend(table.iter().map(|(inner, _)| format!("{name}.{inner}"))),
+            None => names.push(name.to_owned()),
+        }
+    }
+    let known: Vec<&str> = HOST_KEYS.iter().map(|key| key.name).collect();
+    assert_eq!(names, known);
+    let loaded = Desk::new().load();
+    assert_eq!(loaded.settings, HostSettings::default());
+    assert!(loaded.provenance.iter().all(|(_, source)| source.scope == Scope::Default));
+}
+
+/// Every key of the manual has a comment above it.
+#[test]
+fn the_manual_explains_every_key() {
+    let lines: Vec<&str> = DEFAULT_TOML.lines().collect();
+    for (index, line) in
+        lines.iter().enumerate().filter(|(_, line)| line.contains(" = ") && !line.starts_with('#'))
+    {
+        assert!(index > 0 && lines[index - 1].starts_with("# "), "{line}");
+    }
+}
+
+/// Each key reads back from its field what was written to it, and touches no other one.
+#[test]
+fn every_key_maps_to_one_field_and_back() {
+    for key in HOST_KEYS {
+        let before = HostSettings::default();
+        let value = match (key.get)(&before) {
+            Setting::Word(word) => {
+                let crate::config::host::Kind::Word(words) = key.kind else { panic!("{}", key.name) };
+                Setting::Word(words.iter().find(|other| **other != word).unwrap())
+            }
+            Setting::Duration(duration) => Setting::Duration(duration + Duration::from_secs(1)),
+            Setting::Count(64) if key.name == "naming.name_len_max" => Setting::Count(32),
+            Setting::Count(count) => Setting::Count(count + 1),
+            Setting::Bytes(bytes) => Setting::Bytes(bytes + 1),
+            Setting::Flag(flag) => Setting::Flag(!flag),
+            Setting::Texts(_) => Setting::Texts(vec!["X".into()]),
+        };
+        let mut after = before.clone();
+        if key.name == "rate.burst" {
+            after.rate = Some(Rate { per_second: 1, burst: 7 });
+        }
+        (key.set)(&mut after, &value);
+        assert_eq!((key.get)(&after), value, "{}", key.name);
+        let others =
+            HOST_KEYS.iter().filter(|other| other.name != key.name && !other.name.starts_with("rate."));
+        for other in others {
+            assert_eq!((other.get)(&after), (other.get)(&before), "{} changed {}", key.name, other.name);
+        }
+        assert_eq!(key.check_text(&text_of(&value)).unwrap(), value, "{}", key.name);
+    }
+}
+
+fn text_of(value: &Setting) -> String {
+    match value {
+        Setting::Texts(texts) => texts.join(","),
+        other => other.to_string(),
+    }
+}
+
+#[test]
+fn variables_of_keys_are_distinct_and_collide_with_no_other() {
+    let mut names: Vec<String> = HOST_KEYS.iter().map(|key| key.variable()).collect();
+    names.extend(
+        ["CALLBOARD_HOME", "CALLBOARD_MCP_CONFIG", "CALLBOARD_MCP_CONFIG_JSON", "CALLBOARD_MCP_SERVERS"]
+            .map(String::from),
+    );
+    let count = names.len();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), count);
+}
+
+#[test]
+fn later_sources_of_settings_win_and_each_value_knows_its_source() {
+    let mut desk = Desk::new();
+    desk.write(
+        "home/.callboard/callboard.toml",
+        "start = \"lazy\"\n[timeouts]\nidle = 10\nlist = \"10s\"\nconnect = 10\npermit = 1\n[limits]\nqueue = 10\n",
+    );
+    desk.write(
+        "project/.callboard/callboard.toml",
+        "[timeouts]\nidle = 9\nconnect = 9\n[limits]\nqueue = 9\n",
+    );
+    desk.set("CALLBOARD_TIMEOUTS_IDLE", "8s").set("CALLBOARD_LIMITS_QUEUE", "8");
+    desk.options.settings = vec![("timeouts.idle".into(), "7".into())];
+    desk.write("managed/callboard.toml", "[limits]\nqueue = 6\n");
+    let loaded = desk.load();
+    assert_eq!(errors(&loaded), Vec::<String>::new());
+    let settings = &loaded.settings;
+    assert_eq!(settings.start, StartMode::Lazy);
+    assert_eq!(
+        [settings.timeouts.idle, settings.timeouts.connect, settings.timeouts.list].map(|d| d.as_secs()),
+        [7, 9, 10]
+    );
+    assert_eq!(settings.limits.queue, 6);
+    let source = |name: &str| loaded.provenance.iter().find(|(key, _)| *key == name).unwrap().1.clone();
+    assert_eq!(source("timeouts.idle").scope, Scope::Flag);
+    assert_eq!(source("timeouts.connect").scope, Scope::Project);
+    assert_eq!(source("timeouts.list").scope, Scope::User);
+    assert_eq!(source("limits.queue").scope, Scope::Managed);
+    assert_eq!(source("naming.style").scope, Scope::Default);
+    assert!(source("start").origin.ends_with("home/.callboard/callboard.toml"));
+    let lines = effective(&loaded);
+    let line = lines.iter().find(|line| line.key == "timeouts.idle").unwrap();
+    assert_eq!((line.value.as_str(), line.source.scope), (Some("7s"), Scope::Flag));
+}
+
+#[test]
+fn settings_are_the_defaults_of_entries() {
+    let mut desk = Desk::new();
+    desk.write(
+        "home/.callboard/callboard.toml",
+        "start = \"lazy\"\n[timeouts]\nidle = \"10s\"\nmax_start = \"20s\"\n[breaker]\nfailures = 9\n[rate]\nper_second = 4\nburst = 8\n[limits]\nframe_max = \"2MiB\"\n",
+    );
+    desk.user(r#"{"mcpServers": {"a": {"command": "x"}, "b": {"command": "x", "timeout": 3, "start": "eager", "rate": {"per_second": 0}}}}"#);
+    desk.set("CALLBOARD_RESTART_MAX", "2");
+    let loaded = desk.load();
+    let (a, b) = (spec(&loaded, "a"), spec(&loaded, "b"));
+    assert_eq!(
+        (a.timeouts.idle.as_secs(), a.timeouts.max_start.as_secs(), a.start),
+        (10, 20, StartMode::Lazy)
+    );
+    assert_eq!((a.breaker.failures, a.restart.max, a.limits.frame_max), (9, 2, 2 << 20));
+    assert_eq!(a.rate, Some(Rate { per_second: 4, burst: 8 }));
+    assert_eq!((b.timeouts.idle.as_secs(), b.start, b.rate), (3, StartMode::Eager, None));
+}
+
+#[test]
+fn a_project_may_set_display_names_and_start_and_lower_limits() {
+    let desk = Desk::new();
+    desk.write(
+        "project/.callboard/callboard.toml",
+        "start = \"lazy\"\n[naming]\nstyle = \"bare\"\nname_len_max = 32\n[display]\ncolor = \"never\"\n[timeouts]\ntotal = 60\n[limits]\nin_flight = 1\n[restart]\nmax = 1\n[rate]\nper_second = 5\n",
+    );
+    let loaded = desk.load();
+    assert_eq!(errors(&loaded), Vec::<String>::new());
+    assert_eq!((loaded.settings.naming, loaded.settings.name_len_max), (NamingStyle::Bare, 32));
+    assert_eq!((loaded.settings.start, loaded.settings.color), (StartMode::Lazy, ColorChoice::Never));
+    assert_eq!((loaded.settings.limits.in_flight, loaded.settings.restart.max), (1, 1));
+    assert_eq!(loaded.settings.rate, Some(Rate { per_second: 5, burst: 5 }));
+}
+
+#[test]
+fn anything_else_in_a_project_is_an_error_and_changes_nothing() {
+    let desk = Desk::new();
+    desk.write(
+        "project/.callboard/callboard.toml",
+        "[env]\npassthrough = [\"AWS_SECRET_ACCESS_KEY\"]\n[log]\nlevel = \"off\"\n[breaker]\nfailures = 0\n[timeouts]\nidle = \"1h\"\n[limits]\nin_flight = 65\n[restart]\nmax = 0\n[refresh]\npoll = 0\n",
+    );
+    let loaded = desk.load();
+    assert_eq!(loaded.settings, HostSettings::default());
+    let errors = errors(&loaded);
+    assert_eq!(errors.len(), 7, "{errors:?}");
+    assert!(errors.iter().all(|e| e.contains("project/.callboard/callboard.toml")), "{errors:?}");
+    assert!(
+        errors.iter().any(|e| e.contains("limits.in_flight: a project may only lower this; 64 is in force"))
+    );
+}
+
+#[test]
+fn a_wrong_value_leaves_the_weaker_source_in_force_and_says_where() {
+    let mut desk = Desk::new();
+    desk.write(
+        "home/.callboard/callboard.toml",
+        "[timeouts]\nidle = \"soon\"\nlist = 5\n\n[naming]\nstyle = \"mcp_double\"\nname_len_max = 100\n[limits]\nin_flight = -1\nframe_max = true\n[env]\npassthrough = [\"A B\"]\n",
+    );
+    desk.set("CALLBOARD_LOG_LEVEL", "loud").set("CALLBOARD_TIMEOUTS_LIST", "4s");
+    let loaded = desk.load();
+    let expected = HostSettings::default();
+    assert_eq!(loaded.settings.timeouts.idle, expected.timeouts.idle);
+    assert_eq!(loaded.settings.timeouts.list, Duration::from_secs(4));
+    assert_eq!(loaded.settings.log_level, LogLevel::Warn);
+    let text = errors(&loaded).join("\n");
+    for part in [
+        "callboard.toml:2:1: timeouts.idle: not a duration",
+        "callboard.toml:6:1: naming.style: unknown word",
+        "callboard.toml:7:1: naming.name_len_max: must be a whole number from 16 to 64",
+        "limits.in_flight: must be a whole number",
+        "limits.frame_max: must be a size from 1KiB to 1GiB, not a boolean",
+        "env.passthrough: \"A B\" is not the name of a variable",
+        "CALLBOARD_LOG_LEVEL: log.level: unknown word",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+}
+
+#[test]
+fn a_broken_settings_file_is_one_error_with_its_place() {
+    let desk = Desk::new();
+    desk.write("home/.callboard/callboard.toml", "start = \"lazy\"\n[timeouts\nidle = 1\n");
+    desk.user(&one(r#"{"command": "x"}"#));
+    let loaded = desk.load();
+    assert_eq!(loaded.settings, HostSettings::default());
+    let errors = errors(&loaded);
+    assert!(errors.len() == 1 && errors[0].contains("callboard.toml:2:10: not valid TOML"), "{errors:?}");
+    assert_eq!(spec(&loaded, "s").start, StartMode::Eager);
+}
+
+#[test]
+fn unknown_settings_warn_with_the_nearest_known_one() {
+    let mut desk = Desk::new();
+    desk.write("home/.callboard/callboard.toml", "[timeout]\nidle = 1\n[made]\nup = 1\n");
+    desk.set("CALLBOARD_TIMEOUT_IDLE", "1").set("CALLBOARD_SOMETHING_ELSE_ENTIRELY", "1");
+    let text = warnings(&desk.load()).join("\n");
+    for part in [
+        "timeout.idle: unknown key, ignored (did you mean timeouts.idle?)",
+        "made.up: unknown key",
+        "did you mean CALLBOARD_TIMEOUTS_IDLE?",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    assert!(!text.contains("SOMETHING_ELSE"));
+    let mut desk = Desk::new();
+    desk.options.settings = vec![("timeouts.idel".into(), "1".into()), ("start".into(), "never".into())];
+    assert_eq!(errors(&desk.load()).len(), 2);
+}
