@@ -8,8 +8,6 @@ use crate::rpc::{FILLER, INVALID_PARAMS, Obj, RpcError};
 use crate::values::{BadOutput, BadSchema, DescKind, NameKind, Place, Size, at};
 use crate::wire;
 
-/// The tools that are always there.
-pub(crate) const BASE: [&str; 5] = ["echo", "sleep", "count", "big", "env"];
 const PLAIN_DEFAULT: usize = 8;
 const PLAIN_BESIDE_BROKEN: usize = 3;
 
@@ -47,10 +45,6 @@ impl Catalog {
 
     pub(crate) fn has(&self, name: &str) -> bool {
         self.tools.iter().any(|(known, _)| known == name)
-    }
-
-    pub(crate) fn tool(&self, name: &str) -> Option<&Value> {
-        self.tools.iter().find(|(known, _)| known == name).map(|(_, tool)| tool)
     }
 
     /// False when it is there already.

@@ -12,13 +12,16 @@
 mod args;
 mod calls;
 mod catalog;
+mod conn;
 mod control;
 mod http;
 mod life;
 mod methods;
+mod post;
 mod results;
 mod rpc;
 mod server;
+mod sse;
 mod stdio;
 mod trace;
 mod values;
