@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::methods::Ctx;
 use crate::rpc::{self, Body, Obj, Request, RpcError};
-use crate::server::{Era, Server, lock};
+use crate::server::{Era, Server, lock, pause};
 use crate::values::{Ask, OnCancel, Place, at};
 use crate::{life, results, trace, wire};
 
@@ -160,7 +160,7 @@ fn wait(ctx: &Ctx, tool: &str, arguments: Option<&str>, token: Option<&Value>) -
             period.map_or(limit, |period| (period * (sent + 1)).min(limit)).saturating_sub(started.elapsed());
         let step = if ctx.http { next.min(LOOK) } else { next.min(Duration::from_secs(3600)) };
         let cancelled = if deaf {
-            std::thread::sleep(step);
+            pause(step);
             false
         } else {
             ctx.cancel.wait(step)

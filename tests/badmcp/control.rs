@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::server::{Server, lock};
+use crate::server::{Server, lock, pause};
 use crate::values::{Ask, Value as _};
 use crate::{calls, life, wire};
 
@@ -41,7 +41,7 @@ fn poll(server: &Arc<Server>, file: &PathBuf) {
                 run(server, line);
             }
         }
-        std::thread::sleep(POLL);
+        pause(POLL);
     }
 }
 

@@ -12,7 +12,7 @@ use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::args::Flags;
-use crate::server::{Server, lock};
+use crate::server::{Server, lock, pause};
 use crate::trace::{append_line, append_to};
 use crate::values::{At, Place, Size, at};
 use crate::wire;
@@ -177,7 +177,7 @@ pub(crate) fn stdin_ended(server: &Server) -> ! {
     server.trace.event("eof", json!({}));
     log_shutdown(server, "eof");
     if server.flags.exit_only_on_eof {
-        std::thread::sleep(Duration::from_secs(1));
+        pause(Duration::from_secs(1));
         server.exit(0, "eof, one second ago");
     }
     if server.flags.ignore_stdin_eof {
@@ -197,7 +197,7 @@ fn close_when_idle(server: &Arc<Server>, limit: Duration) {
                 close_stdout();
                 server.exit(0, "idle");
             }
-            std::thread::sleep(limit - idle);
+            pause(limit - idle);
         }
     });
 }

@@ -18,6 +18,11 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Lets time pass: a server that misbehaves takes its time.
+pub(crate) fn pause(time: Duration) {
+    std::thread::sleep(time);
+}
+
 /// Where messages that are no answers go: the stdio pipe, one POST's stream, a GET stream.
 pub(crate) trait Outlet: Send + Sync {
     /// False when the other side is gone.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::conn::{head_bytes, media};
-use crate::server::{Outlet, Server, lock};
+use crate::server::{Outlet, Server, lock, pause};
 use crate::wire;
 
 /// How often an open stream looks whether its client is still there.
@@ -158,7 +158,7 @@ impl SseStream {
         let stream = Arc::clone(self);
         std::thread::spawn(move || {
             while stream.comment().is_ok() {
-                std::thread::sleep(rate.period());
+                pause(rate.period());
             }
         });
     }
@@ -166,7 +166,7 @@ impl SseStream {
     /// Keeps the stream open until the client leaves or `over` says so.
     pub(crate) fn stay(self: &Arc<Self>, mut over: impl FnMut() -> bool) {
         while !over() && !self.gone() {
-            std::thread::sleep(LOOK);
+            pause(LOOK);
         }
         lock(&self.inner).ended = true;
     }
@@ -218,6 +218,6 @@ fn broken_up(json: &str) -> String {
 pub(crate) fn wait_closed(socket: &TcpStream, limit: Duration) {
     let until = Instant::now() + limit;
     while !closed(socket) && Instant::now() < until {
-        std::thread::sleep(LOOK);
+        pause(LOOK);
     }
 }

@@ -12,7 +12,7 @@ use crate::args::Flags;
 use crate::life;
 use crate::methods::{self, Ctx, Reply};
 use crate::rpc::{self, Incoming, Request, RpcError};
-use crate::server::{Cancel, Filter, Outlet, Server, Session, lock};
+use crate::server::{Cancel, Filter, Outlet, Server, Session, lock, pause};
 use crate::values::{Maybe, Place, Size, at};
 use crate::wire;
 
@@ -164,7 +164,7 @@ impl Stdout {
                 .wait_while(lock(&self.held), |held| held.is_empty())
                 .unwrap_or_else(PoisonError::into_inner);
             drop(waiting);
-            std::thread::sleep(WINDOW);
+            pause(WINDOW);
             let mut answers = std::mem::take(&mut *lock(&self.held));
             if self.server.flags.reorder {
                 answers.reverse();
@@ -338,7 +338,7 @@ pub(crate) fn storm(server: &Arc<Server>) {
         let mut next = Instant::now();
         loop {
             next += rate.period();
-            std::thread::sleep(next.saturating_duration_since(Instant::now()));
+            pause(next.saturating_duration_since(Instant::now()));
             if server.hub.len() > 0 {
                 server.hub.tell("notifications/tools/list_changed", &json!({}));
             } else {

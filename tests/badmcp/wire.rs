@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use crate::args::Flags;
+use crate::server::pause;
 
 /// Pieces are spaced out this often, so that the reader really sees them apart; the rest follows at full speed.
 const SPACED_PIECES_MAX: usize = 200;
@@ -30,7 +31,7 @@ pub(crate) fn write_shaped(out: &mut dyn Write, bytes: &[u8], flags: &Flags) -> 
         start = end;
         pieces += 1;
         if pieces < SPACED_PIECES_MAX && start < bytes.len() {
-            std::thread::sleep(PIECE_GAP);
+            pause(PIECE_GAP);
         }
     }
     Ok(())
