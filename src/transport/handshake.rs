@@ -279,7 +279,8 @@ pub(super) async fn ask(
         meta,
     };
     let parts = splice::request(&splice).map_err(splice_fault)?;
-    let request = Outbound { id, method: method.to_owned(), name: None, parts, progress: None };
+    let request =
+        Outbound { id, method: method.to_owned(), name: None, parts, progress: None, headers: Vec::new() };
     match link.start(request).answer.await {
         Ok(answer) => answer,
         Err(_) => Err(lost()),

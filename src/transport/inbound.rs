@@ -88,6 +88,13 @@ impl Inbound {
         }
     }
 
+    /// The peer proved that it did not run `id`: as if it had not been sent.
+    pub fn mark_not_run(&self, id: u64) {
+        if let Some(waiting) = self.lock().waiting.get_mut(&id) {
+            waiting.sent = false;
+        }
+    }
+
     /// Whether `id` still waits.
     pub fn is_waiting(&self, id: u64) -> bool {
         self.lock().waiting.contains_key(&id)
@@ -145,6 +152,18 @@ impl Inbound {
     /// The revision that the handshake fixed: decides whether batches are legal.
     pub fn set_revision(&self, revision: Revision) {
         self.lock().revision = Some(revision);
+    }
+
+    /// Tells the owner that lists may have changed unseen (see [`LinkEvent::SessionRenewed`]).
+    pub fn renewed(&self) {
+        if self.events.try_send(LinkEvent::SessionRenewed).is_err() {
+            self.count_dropped();
+        }
+    }
+
+    /// Counts a message that found no room.
+    pub fn count_dropped(&self) {
+        self.lock().counters.dropped += 1;
     }
 
     /// The counters so far.

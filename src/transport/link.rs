@@ -81,6 +81,9 @@ pub struct Outbound {
     pub parts: Parts,
     /// Where progress `params` of this request go.
     pub progress: Option<mpsc::Sender<Bytes>>,
+    /// Further HTTP headers of the modern era (`Mcp-Param-…`, see
+    /// [`crate::transport::http::ParamHeaders`]); pipes have none.
+    pub headers: Vec<(String, String)>,
 }
 
 /// The waiting end of a request.
@@ -102,6 +105,9 @@ pub enum LinkEvent {
         /// The whole message.
         frame: Bytes,
     },
+    /// The server began a new session in the middle of this connection, or the stream of
+    /// its notifications was away for a while (HTTP): lists may have changed unseen.
+    SessionRenewed,
 }
 
 /// Things worth showing in status, counted since the link was made.

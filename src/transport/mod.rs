@@ -104,6 +104,8 @@ pub struct LinkSettings {
     pub roots: Vec<Root>,
     /// Limit of one list request, and of one HTTP control request.
     pub list_timeout: Duration,
+    /// The HTTP client that all servers share.
+    pub http: http::Client,
 }
 
 /// One root that we declare to servers.
@@ -273,7 +275,7 @@ fn open(
         Connector::Stdio(launch) => (stdio::connect(launch, settings, inbound.clone())?, CarrierKind::Pipe),
         Connector::Duplex(peer) => (duplex::connect(peer, settings, inbound.clone()), CarrierKind::Pipe),
         Connector::Http(endpoint) => {
-            return Err(LinkFault::Config(format!("{endpoint:?}")));
+            (http::connect(endpoint, settings, &settings.http, inbound.clone())?, CarrierKind::Http)
         }
     };
     Ok((Link::new(carrier, inbound, ended), events, kind))

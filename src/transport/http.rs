@@ -1,1 +1,0 @@
-//! Floor 2: Streamable HTTP.
