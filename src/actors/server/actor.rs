@@ -36,6 +36,8 @@ pub(crate) struct ServerArgs {
     pub redactor: Arc<Redactor>,
     /// Whether it may start by itself.
     pub autostart: bool,
+    /// The HTTP client that all servers share.
+    pub http: crate::transport::http::Client,
 }
 
 /// One server.

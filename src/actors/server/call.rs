@@ -163,6 +163,7 @@ fn start(submission: &Submission, go: &Go, server: &ServerId) -> Result<Started,
         name: Some(submission.name.clone()),
         parts,
         progress: Some(progress_in),
+        headers: Vec::new(),
     });
     Ok((exchange, progress))
 }

@@ -21,20 +21,25 @@ pub(super) const REFRESH_GAP_MIN: Duration = Duration::from_secs(1);
 impl ServerState {
     /// Reads every list that the server announces; tools in any case, because some forget to.
     pub(super) fn begin_lists(&mut self) {
-        let Some(live) = &self.live else { return };
-        let offers = live.established.offers;
-        let wanted = ListKind::ALL.into_iter().filter(|kind| match kind {
-            ListKind::Tools => true,
-            ListKind::Resources | ListKind::Templates => offers.resources,
-            ListKind::Prompts => offers.prompts,
-        });
-        for kind in wanted.collect::<Vec<_>>() {
+        for kind in self.offered() {
             self.read_list(kind);
         }
         let mut catalog = (*self.catalog).clone();
         catalog.generation = self.generation;
         catalog.instructions = self.live.as_ref().and_then(|live| live.established.instructions.clone());
         self.catalog = Arc::new(catalog);
+    }
+
+    /// The lists that this server has.
+    fn offered(&self) -> Vec<ListKind> {
+        let Some(live) = &self.live else { return Vec::new() };
+        let offers = live.established.offers;
+        let wanted = ListKind::ALL.into_iter().filter(|kind| match kind {
+            ListKind::Tools => true,
+            ListKind::Resources | ListKind::Templates => offers.resources,
+            ListKind::Prompts => offers.prompts,
+        });
+        wanted.collect()
     }
 
     fn read_list(&mut self, kind: ListKind) {
@@ -107,6 +112,11 @@ impl ServerState {
                 };
                 for kind in kinds {
                     self.refresh_later(*kind);
+                }
+            }
+            LinkEvent::SessionRenewed => {
+                for kind in self.offered() {
+                    self.refresh_later(kind);
                 }
             }
         }

@@ -190,6 +190,7 @@ impl ServerState {
             remembered: self.remembered,
             roots: self.args.roots.clone(),
             list_timeout: self.args.spec.timeouts.list,
+            http: self.args.http.clone(),
         }
     }
 

@@ -89,6 +89,8 @@ pub(crate) struct SupervisorState {
     /// Ends of servers that are under way.
     ending: Vec<TaskHandle>,
     draining: bool,
+    /// One pool of connections for all servers.
+    http: crate::transport::http::Client,
 }
 
 impl Actor for SupervisorActor {
@@ -101,7 +103,14 @@ impl Actor for SupervisorActor {
         me: ActorRef<SupervisorMsg>,
         args: SupervisorArgs,
     ) -> Result<SupervisorState, ActorProcessingErr> {
-        Ok(SupervisorState { me, args, children: BTreeMap::new(), ending: Vec::new(), draining: false })
+        Ok(SupervisorState {
+            me,
+            args,
+            children: BTreeMap::new(),
+            ending: Vec::new(),
+            draining: false,
+            http: crate::transport::http::Client::new(),
+        })
     }
 
     async fn handle(
@@ -178,6 +187,7 @@ impl SupervisorState {
                 registry: self.args.registry.clone(),
                 redactor: redactor.clone(),
                 autostart: planned.autostart,
+                http: self.http.clone(),
             }),
             EntryState::Disabled | EntryState::Pending | EntryState::Invalid => None,
         };
