@@ -61,6 +61,7 @@ const CRATES: [&[&str]; 7] = [
     &[
         "figment",
         "futures_util",
+        "http_body",
         "reqwest",
         "rustix",
         "rustls",
