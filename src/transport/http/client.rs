@@ -23,11 +23,26 @@ const KEEPALIVE: Duration = Duration::from_secs(30);
 
 /// The shared client. Cheap to clone; nothing is built before the first use.
 #[derive(Clone, Debug, Default)]
-pub struct Client {
-    /// For hosts on this machine: no proxy.
-    local: Arc<OnceLock<Result<Built, String>>>,
-    /// For all others.
-    remote: Arc<OnceLock<Result<Built, String>>>,
+pub struct Client(Arc<Kinds>);
+
+#[derive(Debug, Default)]
+struct Kinds {
+    local: Slot,
+    local_tls: Slot,
+    remote: Slot,
+}
+
+type Slot = OnceLock<Result<Built, String>>;
+
+/// What a client is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    /// This machine without TLS: no proxy, and no certificates to load.
+    Local,
+    /// This machine with TLS: no proxy.
+    LocalTls,
+    /// Everything else.
+    Remote,
 }
 
 /// A client that was built.
@@ -47,25 +62,31 @@ impl Client {
 
     /// The client for this URL.
     pub(super) fn for_url(&self, url: &Url) -> Result<Built, LinkFault> {
-        let (slot, local) = if is_local(url) { (&self.local, true) } else { (&self.remote, false) };
-        slot.get_or_init(|| build(local)).clone().map_err(LinkFault::Config)
+        let (slot, reach) = match (is_local(url), url.scheme()) {
+            (true, "https") => (&self.0.local_tls, Reach::LocalTls),
+            (true, _) => (&self.0.local, Reach::Local),
+            (false, _) => (&self.0.remote, Reach::Remote),
+        };
+        slot.get_or_init(|| build(reach)).clone().map_err(LinkFault::Config)
     }
 }
 
-fn build(local: bool) -> Result<Built, String> {
+fn build(reach: Reach) -> Result<Built, String> {
     // The first caller decides; a provider that is installed already is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    if let Ok(http) = builder(local).build() {
+    if reach != Reach::Local
+        && let Ok(http) = builder(reach).build()
+    {
         return Ok(Built { http, has_roots: true });
     }
-    // No certificates on this system: plain http must work all the same.
-    match builder(local).tls_certs_only([]).build() {
+    // No certificates needed, or none on this system: plain http must work all the same.
+    match builder(reach).tls_certs_only([]).build() {
         Ok(http) => Ok(Built { http, has_roots: false }),
         Err(error) => Err(format!("no HTTP client: {}", super::fault::chain(&error))),
     }
 }
 
-fn builder(local: bool) -> ClientBuilder {
+fn builder(reach: Reach) -> ClientBuilder {
     let builder = reqwest::Client::builder()
         .user_agent(concat!("callboard/", env!("CARGO_PKG_VERSION")))
         .redirect(reqwest::redirect::Policy::none())
@@ -76,7 +97,7 @@ fn builder(local: bool) -> ClientBuilder {
         .connect_timeout(CONNECT_TIMEOUT)
         .pool_idle_timeout(POOL_IDLE_TIMEOUT)
         .pool_max_idle_per_host(POOL_IDLE_MAX);
-    if local { builder.no_proxy() } else { builder }
+    if reach == Reach::Remote { builder } else { builder.no_proxy() }
 }
 
 /// Whether the host is this machine: `localhost`, a loopback or the unspecified address.
@@ -121,11 +142,15 @@ mod tests {
     }
 
     #[test]
-    fn clones_share_one_pool_and_both_kinds_can_be_built() {
+    fn clones_share_one_pool_and_every_kind_can_be_built() {
         let client = Client::new();
         let clone = client.clone();
-        client.for_url(&Url::parse("http://127.0.0.1:1/").unwrap()).unwrap();
-        client.for_url(&Url::parse("https://example.com/").unwrap()).unwrap();
-        assert!(clone.local.get().is_some() && clone.remote.get().is_some());
+        for url in
+            ["http://127.0.0.1:1/", "https://localhost/", "https://example.com/", "http://example.com/"]
+        {
+            client.for_url(&Url::parse(url).unwrap()).unwrap();
+        }
+        let Kinds { local, local_tls, remote } = &*clone.0;
+        assert!([local, local_tls, remote].iter().all(|slot| slot.get().is_some()));
     }
 }

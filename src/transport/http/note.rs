@@ -3,6 +3,7 @@
 //! place where everything that a server sends is handed to the pending table.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::Response;
@@ -15,6 +16,8 @@ use crate::wire::splice::Parts;
 
 /// Notifications and answers of ours on their way at once; more are dropped and counted.
 pub(super) const NOTES_MAX: usize = 64;
+/// How long `initialized` may hold requests back when the server does not answer it.
+const GATE_MAX: Duration = Duration::from_secs(5);
 /// Ends the legacy handshake.
 const INITIALIZED: &str = "notifications/initialized";
 
@@ -38,13 +41,34 @@ impl Shared {
         self.tasks.spawn(async move {
             let _permit = permit;
             let limit = shared.control_timeout;
-            let _ = tokio::time::timeout(limit, shared.deliver(message, method, gate.is_some())).await;
-            drop(gate);
+            let _ = tokio::time::timeout(limit, shared.send(message, method, gate)).await;
         });
     }
 
-    /// `initialized` names the revision, so it waits until that is known.
-    async fn deliver(self: &Arc<Self>, message: Bytes, method: Option<String>, needs_revision: bool) {
+    async fn send(self: &Arc<Self>, message: Bytes, method: Option<String>, mut gate: Option<Gate>) {
+        let sending = self.deliver(message, method, gate.is_some());
+        tokio::pin!(sending);
+        let response = match tokio::time::timeout(GATE_MAX, &mut sending).await {
+            Ok(response) => response,
+            // A server that does not answer notifications must not hold everything up.
+            Err(_) => {
+                gate.take();
+                sending.await
+            }
+        };
+        drop(gate);
+        if let Some(response) = response {
+            self.hear(response).await;
+        }
+    }
+
+    /// POSTs the message. `initialized` names the revision, so it waits until that is known.
+    async fn deliver(
+        &self,
+        message: Bytes,
+        method: Option<String>,
+        needs_revision: bool,
+    ) -> Option<Response> {
         let standing = self.until(|standing| !needs_revision || standing.revision.is_some()).await;
         let head = Head {
             version: standing.revision,
@@ -54,9 +78,7 @@ impl Shared {
         };
         let mut parts = Parts::default();
         parts.push(message);
-        if let Ok(response) = self.post(&head, &parts, None).await {
-            self.hear(response).await;
-        }
+        self.post(&head, &parts, None).await.ok()
     }
 
     /// Some servers use the answer to a notification to say something of their own.
@@ -77,7 +99,13 @@ impl Shared {
     /// Tells a renewed session that the handshake is done.
     pub(super) async fn initialized_again(self: &Arc<Self>) {
         let message = crate::wire::splice::notification(INITIALIZED, None);
-        self.deliver(message, Some(INITIALIZED.to_owned()), true).await;
+        let sending = self.deliver(message, Some(INITIALIZED.to_owned()), true);
+        if let Ok(Some(response)) = tokio::time::timeout(GATE_MAX, sending).await {
+            let shared = self.clone();
+            self.tasks.spawn(async move {
+                let _ = tokio::time::timeout(shared.control_timeout, shared.hear(response)).await;
+            });
+        }
     }
 }
 

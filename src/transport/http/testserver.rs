@@ -227,9 +227,14 @@ async fn serve(
 
 async fn read(socket: &mut TcpStream, buffer: &mut Vec<u8>, connection: usize) -> Option<Seen> {
     loop {
-        if let Some((seen, length)) = parse(buffer, connection) {
-            buffer.drain(..length);
-            return Some(seen);
+        match parse(buffer, connection) {
+            Ok(Some((seen, length))) => {
+                buffer.drain(..length);
+                return Some(seen);
+            }
+            Ok(None) => {}
+            // No HTTP: a server closes then.
+            Err(_) => return None,
         }
         let mut chunk = [0; 65536];
         match socket.read(&mut chunk).await {
@@ -239,10 +244,10 @@ async fn read(socket: &mut TcpStream, buffer: &mut Vec<u8>, connection: usize) -
     }
 }
 
-fn parse(buffer: &[u8], connection: usize) -> Option<(Seen, usize)> {
+fn parse(buffer: &[u8], connection: usize) -> Result<Option<(Seen, usize)>, httparse::Error> {
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut request = httparse::Request::new(&mut headers);
-    let httparse::Status::Complete(head) = request.parse(buffer).unwrap() else { return None };
+    let httparse::Status::Complete(head) = request.parse(buffer)? else { return Ok(None) };
     let headers: Vec<(String, String)> = request
         .headers
         .iter()
@@ -250,7 +255,7 @@ fn parse(buffer: &[u8], connection: usize) -> Option<(Seen, usize)> {
         .collect();
     assert!(headers.iter().all(|(n, _)| n != "transfer-encoding"), "bodies come with their length");
     let length = headers.iter().find(|(n, _)| n == "content-length").map_or(0, |(_, v)| v.parse().unwrap());
-    let body = buffer.get(head..head + length)?;
+    let Some(body) = buffer.get(head..head + length) else { return Ok(None) };
     let seen = Seen {
         verb: request.method.unwrap().to_owned(),
         path: request.path.unwrap().to_owned(),
@@ -258,7 +263,7 @@ fn parse(buffer: &[u8], connection: usize) -> Option<(Seen, usize)> {
         body: String::from_utf8(body.to_vec()).unwrap(),
         connection,
     };
-    Some((seen, head + length))
+    Ok(Some((seen, head + length)))
 }
 
 enum Wrote {

@@ -68,6 +68,20 @@ async fn nothing_overtakes_initialized() {
 }
 
 #[tokio::test]
+async fn an_initialized_that_is_answered_by_an_endless_stream_holds_nobody_up() {
+    let (tx, stream) = Answer::stream();
+    let stream = Once::new(stream);
+    let mut rig = legacy(move |seen| match seen.method().as_str() {
+        "notifications/initialized" => stream.take().unwrap(),
+        _ => polite(seen),
+    })
+    .await;
+    rig.call("tools/list").await.unwrap();
+    tx.send(b"data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"}\n\n".to_vec()).unwrap();
+    assert!(matches!(rig.event().await, LinkEvent::Notification { .. }));
+}
+
+#[tokio::test]
 async fn the_old_sse_transport_is_recognised_and_named() {
     for status in [404, 405, 400] {
         let (_rig, outcome) = shake(ProtocolChoice::Auto, move |seen| match seen.verb.as_str() {

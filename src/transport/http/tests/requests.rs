@@ -164,6 +164,17 @@ async fn no_byte_has_left_when_nobody_listens() {
 }
 
 #[tokio::test]
+async fn https_to_a_server_without_tls_is_a_network_fault() {
+    let server = Server::start(polite).await;
+    let url = server.url().replace("http:", "https:");
+    let rig = rig_to(HttpEndpoint { url, headers: Vec::new() }, settings(ProtocolChoice::Legacy), server);
+    let error = rig.fault("initialize").await;
+    let ExchangeFault::Lost(LinkFault::Network(text)) = &error.fault else { panic!("{error:?}") };
+    assert!(text.contains("cannot connect to https://127.0.0.1:"), "{text}");
+    assert_eq!(error.delivery, Delivery::NotSent);
+}
+
+#[tokio::test]
 async fn a_connection_that_breaks_after_sending_leaves_the_outcome_unknown() {
     let rig = legacy(|seen| match seen.method().as_str() {
         "tools/call" => Answer::Hangup,
