@@ -299,6 +299,12 @@ impl Globs {
         self.set.as_ref().is_some_and(|set| set.is_match(name))
     }
 
+    /// The first pattern, as written, that matches a name.
+    pub fn first_match(&self, name: &str) -> Option<&str> {
+        let index = *self.set.as_ref()?.matches(name).first()?;
+        self.patterns.get(index).map(String::as_str)
+    }
+
     /// The patterns as written.
     pub fn patterns(&self) -> &[String] {
         &self.patterns
