@@ -12,6 +12,8 @@ pub mod splice;
 pub mod sse;
 
 #[cfg(test)]
+mod corpus_tests;
+#[cfg(test)]
 mod golden_tests;
 #[cfg(test)]
 mod property_tests;

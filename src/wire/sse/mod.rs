@@ -252,7 +252,9 @@ impl SseDecoder {
         match field {
             Field::Comment => items.push(SseItem::Comment),
             Field::Id if !self.over && !self.value.contains(&0) => self.id = Some(self.value.clone()),
-            Field::Retry if !self.value.is_empty() && self.value.iter().all(u8::is_ascii_digit) => {
+            Field::Retry
+                if self.value.len() <= RETRY_DIGITS_MAX && self.value.iter().all(u8::is_ascii_digit) =>
+            {
                 if let Some(ms) = std::str::from_utf8(&self.value).ok().and_then(|v| v.parse().ok()) {
                     items.push(SseItem::Retry(ms));
                 }
