@@ -42,20 +42,20 @@ const FLOORS: [(&str, u8); 27] = [
 const CRATES: [&[&str]; 7] = [
     &["bytes", "serde", "rmcp"],
     &[
+        "aho_corasick",
         "base64",
         "globset",
         "humantime",
         "jsonc_parser",
         "jsonschema",
         "memchr",
+        "regex",
         "serde_json",
         "sha2",
         "simdutf8",
-        "aho_corasick",
-        "regex",
         "strsim",
-        "unicode_width",
         "toml_edit",
+        "unicode_width",
         "url",
     ],
     &[
