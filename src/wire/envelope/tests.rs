@@ -1,3 +1,5 @@
+//! Tests of `wire::envelope`: its promises and the inputs that broke others.
+
 use super::*;
 
 fn response(text: &str) -> Response {

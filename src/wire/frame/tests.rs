@@ -1,3 +1,5 @@
+//! Tests of `wire::frame`: its promises and the inputs that broke others.
+
 use proptest::prelude::*;
 
 use super::*;

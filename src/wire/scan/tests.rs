@@ -1,3 +1,5 @@
+//! Tests of `wire::scan`: its promises and the inputs that broke others.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Tests of `wire::splice`: its promises and the inputs that broke others.
+
 use super::*;
 use crate::wire::scan::ScanError;
 
