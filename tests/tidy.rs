@@ -75,6 +75,11 @@ fn every_field_report_names_a_test_that_exists() {
 }
 
 #[test]
+fn the_manual_has_every_setting_and_no_other() {
+    holds("settings", &records::settings(&Tree::read()));
+}
+
+#[test]
 fn no_file_tells_about_one_machine() {
     holds("places", &records::places(&Tree::read()));
 }

@@ -100,6 +100,43 @@ fn test_names(entry: &Item) -> Vec<String> {
     }
 }
 
+/// `config/default.toml` is the manual: it has exactly the keys of the table in the code, and a
+/// comment right above each.
+pub(crate) fn settings(tree: &Tree) -> Vec<String> {
+    const MANUAL: &str = "config/default.toml";
+    const TABLE: &str = "src/config/host_keys.rs";
+    let (Some(manual), Some(table)) = (tree.get(MANUAL), tree.get(TABLE)) else {
+        return vec![format!("{MANUAL} or {TABLE} is missing")];
+    };
+    let mut found = Vec::new();
+    let mut told = BTreeSet::new();
+    let mut section = String::new();
+    let mut above = "";
+    for (number, line) in manual.text.lines().map(str::trim).enumerate() {
+        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            section = format!("{name}.");
+        } else if let Some((key, _)) = line.split_once('=').filter(|_| !line.starts_with('#')) {
+            told.insert(format!("{section}{}", key.trim()));
+            if !above.starts_with('#') {
+                found.push(format!("{MANUAL}:{}: {} has no comment right above", number + 1, key.trim()));
+            }
+        }
+        above = line;
+    }
+    let known: BTreeSet<String> = table.text.split("host_key!(").skip(1).filter_map(first_literal).collect();
+    if known.is_empty() {
+        found.push(format!("{TABLE}: no key was found; has the table another form now?"));
+    }
+    found.extend(known.difference(&told).map(|key| format!("{MANUAL}: {key} is missing")));
+    found.extend(told.difference(&known).map(|key| format!("{MANUAL}: nothing reads {key}")));
+    found
+}
+
+/// `"x"` at the start of the arguments of a macro.
+fn first_literal(text: &str) -> Option<String> {
+    text.trim_start().strip_prefix('"')?.split_once('"').map(|(name, _)| name.to_owned())
+}
+
 /// Paths of one machine, and hosts in lock files.
 pub(crate) fn places(tree: &Tree) -> Vec<String> {
     let homes = [concat!("/ro", "ot/"), concat!("/wo", "rk/"), concat!("/U", "sers/"), concat!("/ho", "me/")];
@@ -221,6 +258,20 @@ mod tests {
         assert_eq!(on(&reports("", "helper")).len(), REPORTS.iter().map(|(_, ids)| ids.len()).sum::<usize>());
         assert_eq!(on("not toml [").len(), 1);
         assert_eq!(field_reports(&Tree::of(&[TESTS])).len(), 1);
+    }
+
+    #[test]
+    fn a_setting_that_the_manual_or_the_code_does_not_know_is_found() {
+        let on = |manual: &str| {
+            let table = "//! K.\nhost_key!(\n    \"start\", A), host_key!(\"log.level\", B)";
+            settings(&Tree::of(&[("config/default.toml", manual), ("src/config/host_keys.rs", table)]))
+        };
+        let whole = "# S.\nstart = 1\n[log]\n# L.\nlevel = \"a\"\n";
+        assert_eq!(on(whole), Vec::<String>::new());
+        assert_eq!(on("# S.\nstart = 1\n").len(), 1, "a key is missing");
+        assert_eq!(on(&format!("{whole}# X.\nextra = 1\n")).len(), 1, "a key is read by nothing");
+        assert_eq!(on("start = 1\n[log]\n# L.\nlevel = 1\n").len(), 1, "a key without a comment");
+        assert_eq!(settings(&Tree::of(&[])).len(), 1);
     }
 
     #[test]
