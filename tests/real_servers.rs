@@ -2,6 +2,8 @@
 //! compared byte for byte with what a direct client of another make sees. Uses only what
 //! `tests/real/install` put there: with CI=true a missing one fails, elsewhere it is left out aloud.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "in a test, a panic is the report")]
+
 #[path = "real/bench.rs"]
 mod bench;
 

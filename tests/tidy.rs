@@ -1,6 +1,8 @@
 //! The architecture is a test: floors, sizes, bans, bounds, and what the documents claim, checked
 //! over the whole tree. Each rule has self-tests that show it fail. Runs with `cargo test`.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "in a test, a panic is the report")]
+
 #[path = "tidy/floors.rs"]
 mod floors;
 #[path = "tidy/house.rs"]

@@ -1,5 +1,7 @@
 //! The one integration binary: what holds across modules, and for the built program.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "in a test, a panic is the report")]
+
 mod calls;
 mod cli;
 mod cli_home;

@@ -140,8 +140,7 @@ fn is_word(byte: u8) -> bool {
 
 /// Follows one use tree or path from token `i`; returns the index after it.
 fn expand(tokens: &[Token], mut i: usize, mut path: Vec<String>, out: &mut Vec<Vec<String>>) -> usize {
-    loop {
-        let Some(token) = tokens.get(i) else { break };
+    while let Some(token) = tokens.get(i) {
         match token.text.as_str() {
             "{" => {
                 i += 1;
