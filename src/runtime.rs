@@ -22,7 +22,10 @@ use crate::config::spec::{NamingStyle, ServerSet};
 use crate::id::ServerId;
 use crate::shaping::redact::Redactor;
 use crate::transport::DuplexPeer;
-use crate::view::ServerView;
+use crate::view::{LifeState, ServerView};
+
+/// Longest time that the merged catalogue may lag behind a server that has listed.
+const CATALOG_LAG_MAX: Duration = Duration::from_secs(1);
 
 /// What a runtime is started with.
 #[derive(Clone, Debug)]
@@ -204,6 +207,7 @@ impl Runtime {
     pub async fn settle(&self, wanted: &[ServerId], within: Duration) -> Vec<ServerView> {
         let mut watch = ViewWatch::new(self.directory.clone(), wanted);
         let _ = tokio::time::timeout(within, watch.settled()).await;
+        self.caught_up().await;
         self.status()
     }
 
@@ -211,7 +215,19 @@ impl Runtime {
     /// whatever the rest does: what `mcp status` shows.
     pub async fn settle_or_grace(&self, grace: Duration) -> Vec<ServerView> {
         ViewWatch::new(self.directory.clone(), &[]).settled_or_quiet(grace).await;
+        self.caught_up().await;
         self.status()
+    }
+
+    /// Waits until the merged catalogue has what the listed servers handed over.
+    async fn caught_up(&self) {
+        let behind = |catalog: &Catalog, view: &ServerView| {
+            let known = catalog.servers.get(&view.id).map(|server| server.generation);
+            view.state == LifeState::Ready && view.listed && known < Some(view.generation)
+        };
+        let mut catalog = self.catalog.clone();
+        let all = catalog.wait_for(|catalog| !self.status().iter().any(|view| behind(catalog, view)));
+        let _ = tokio::time::timeout(CATALOG_LAG_MAX, all).await;
     }
 
     /// Follows the views of `wanted`, or of all servers when it is empty. For live tables.

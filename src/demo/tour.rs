@@ -256,6 +256,7 @@ impl Tour {
             views.iter().all(|view| view.state == LifeState::Ready && view.counts.tools > 0)
         })
         .await?;
+        self.runtime.settle(&[], READY_MAX).await;
         let tools = self.runtime.catalog().tools.len();
         check(tools == 7, || format!("the catalogue has {tools} tools, not 7"))?;
         self.screen.seen(&format!("{tools} tools in one catalogue, such as mcp__notes__add_note"));

@@ -6,4 +6,5 @@ mod calls;
 mod cli;
 mod cli_home;
 mod demo;
+mod settling;
 mod support;

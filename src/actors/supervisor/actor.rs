@@ -176,7 +176,8 @@ impl SupervisorState {
         }
         // A view of its own: the replaced actor still writes to the old one while it drains.
         let generation = old.map(|child| child.view.borrow().generation).unwrap_or_default();
-        let view = watch::channel(ServerView { generation, ..initial_view(&planned.entry) }).0;
+        let first = initial_view(&planned.entry, planned.autostart);
+        let view = watch::channel(ServerView { generation, ..first }).0;
         let args = match &planned.entry.state {
             EntryState::Ready(spec) => Some(ServerArgs {
                 spec: spec.clone(),
