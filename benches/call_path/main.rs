@@ -64,8 +64,10 @@ fn main() {
         (Shape::Structured, MIB, 1, 400),
         (Shape::Plain, MIB, 64, 800),
     ];
-    println!("{:<10} {:>7} {:>3}  {:<8} {:<8} {:>10} {:>11} {:>7} {:>7}",
-        "shape", "bytes", "in", "peer", "rung", "p50 µs", "calls/s", "× p50", "× thr");
+    println!(
+        "{:<10} {:>7} {:>3}  {:<8} {:<8} {:>10} {:>11} {:>7} {:>7}",
+        "shape", "bytes", "in", "peer", "rung", "p50 µs", "calls/s", "× p50", "× thr"
+    );
     for (shape, size, in_flight, calls) in loads {
         let load = Load { shape, size, in_flight, calls: (calls / scale).max(50) };
         for place in [Where::InProcess, Where::Child] {
@@ -83,7 +85,8 @@ fn ladder(load: Load, place: Where) {
             let one = rungs::measure(rung, place, load);
             let better = slot.as_ref().is_none_or(|old| one.per_second > old.per_second);
             let p50 = slot.as_ref().map_or(one.p50, |old| old.p50.min(one.p50));
-            let per_second = if better { one.per_second } else { slot.as_ref().map_or(0.0, |s| s.per_second) };
+            let per_second =
+                if better { one.per_second } else { slot.as_ref().map_or(0.0, |s| s.per_second) };
             *slot = Some(Measured { p50, per_second });
         }
     }

@@ -98,10 +98,7 @@ where
     }
     let took = began.elapsed();
     latencies.sort();
-    Measured {
-        p50: latencies[latencies.len() / 2],
-        per_second: latencies.len() as f64 / took.as_secs_f64(),
-    }
+    Measured { p50: latencies[latencies.len() / 2], per_second: latencies.len() as f64 / took.as_secs_f64() }
 }
 
 fn launch(load: Load) -> StdioLaunch {
@@ -227,6 +224,7 @@ async fn link(place: Where, load: Load) -> Measured {
         remembered: None,
         roots: Vec::new(),
         list_timeout: Duration::from_secs(30),
+        http: callboard::transport::http::Client::default(),
     };
     let Connection { link, established, .. } =
         connect(&connector(place, load), &settings, &Attempt::default()).await.unwrap();
@@ -254,7 +252,7 @@ async fn through_link(link: &Link, meta: &MetaRewrite) -> Bytes {
     })
     .unwrap();
     let (method, name) = ("tools/call".to_owned(), Some("t".to_owned()));
-    let request = Outbound { id, method, name, parts, progress: None };
+    let request = Outbound { id, method, name, headers: Vec::new(), parts, progress: None };
     link.start(request).answer.await.unwrap().unwrap().frame
 }
 

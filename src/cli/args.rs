@@ -47,9 +47,9 @@ pub struct Global {
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub no_color: bool,
     /// Least level of log lines on stderr: off, error, warn (default), info, debug, trace
-    #[arg(long, value_name = "LEVEL", global = true, help_heading = GLOBAL, default_value = "warn")]
-    #[arg(hide_possible_values = true, hide_default_value = true)]
-    pub log_level: LogLevel,
+    #[arg(long, value_name = "LEVEL", global = true, help_heading = GLOBAL)]
+    #[arg(hide_possible_values = true)]
+    pub log_level: Option<LogLevel>,
     /// Form of log lines: text (default), json
     #[arg(long, value_name = "FORM", global = true, help_heading = GLOBAL, default_value = "text")]
     #[arg(hide_possible_values = true, hide_default_value = true)]
@@ -57,14 +57,13 @@ pub struct Global {
 }
 
 /// Levels of log lines.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogLevel {
     /// No line at all
     Off,
     /// What is broken
     Error,
     /// And what looks wrong
-    #[default]
     Warn,
     /// And what happens to servers
     Info,
@@ -72,6 +71,20 @@ pub enum LogLevel {
     Debug,
     /// And every frame's fate
     Trace,
+}
+
+impl LogLevel {
+    /// The word, here and in `callboard.toml`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Debug => "debug",
+            Self::Trace => "trace",
+        }
+    }
 }
 
 /// Forms of log lines.

@@ -74,6 +74,14 @@ impl Failure {
         Self::new("config_error", Exit::Config, message)
     }
 
+    /// Refused by policy: exit 5; nothing was sent.
+    pub fn refused(code: &'static str, message: impl Into<String>) -> Self {
+        let mut failure = Self::new(code, Exit::Refused, message);
+        failure.phase = Some(Phase::Policy);
+        failure.delivery = Some(Delivery::NotSent);
+        failure
+    }
+
     /// A file of the user's can't be read or written.
     pub fn io(exit: Exit, message: impl Into<String>) -> Self {
         Self::new("io_error", exit, message)
@@ -115,6 +123,14 @@ impl Failure {
     #[must_use]
     pub fn about(mut self, item: impl Into<String>) -> Self {
         self.tool = Some(item.into());
+        self
+    }
+
+    /// The same failure, naming what it is about where it does not say so itself.
+    #[must_use]
+    pub fn about_if_none(mut self, server: &str, item: &str) -> Self {
+        self.server.get_or_insert_with(|| server.to_owned());
+        self.tool.get_or_insert_with(|| item.to_owned());
         self
     }
 

@@ -5,7 +5,8 @@ use std::io;
 
 use tracing_subscriber::EnvFilter;
 
-use super::args::{Global, LogFormat, LogLevel};
+use super::args::LogFormat;
+use crate::config::host::LogLevel;
 
 /// The filter for a level. Libraries below us are kept at warnings until details are asked for.
 pub fn directives(level: LogLevel) -> &'static str {
@@ -20,10 +21,10 @@ pub fn directives(level: LogLevel) -> &'static str {
 }
 
 /// Sets the one subscriber of the process. Harmless when there is one already.
-pub fn init(global: &Global, color: bool) {
-    let filter = EnvFilter::new(directives(global.log_level));
+pub fn init(level: LogLevel, format: LogFormat, color: bool) {
+    let filter = EnvFilter::new(directives(level));
     let base = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
-    let _ = match global.log_format {
+    let _ = match format {
         LogFormat::Text => base.with_ansi(color).with_target(false).try_init(),
         LogFormat::Json => base.json().try_init(),
     };
@@ -32,12 +33,12 @@ pub fn init(global: &Global, color: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::ValueEnum;
 
     #[test]
     fn every_level_is_a_filter_and_the_default_keeps_libraries_quiet() {
-        for level in LogLevel::value_variants() {
-            let text = directives(*level);
+        use LogLevel::{Debug, Error, Info, Off, Trace, Warn};
+        for level in [Off, Error, Warn, Info, Debug, Trace] {
+            let text = directives(level);
             assert!(EnvFilter::builder().parse(text).is_ok(), "{text}");
         }
         let text = directives(LogLevel::default());

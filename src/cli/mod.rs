@@ -3,44 +3,53 @@
 //! Called by `main` of the binary.
 
 pub mod add_form;
+pub mod approve;
 pub mod args;
+pub mod ask;
+pub mod call;
 pub mod call_args;
+pub mod check;
 pub mod check_rules;
 pub mod complete;
-pub mod content;
+pub mod ctx;
+pub mod doctor;
+pub mod edit;
 pub mod exit;
 pub mod explain;
 pub mod failure;
 pub mod help;
 pub mod host;
+pub mod input;
+pub mod invoke;
+pub mod items;
+pub mod list;
 pub mod logging;
+pub mod once;
 pub mod out;
 pub mod pages;
+pub mod parameters;
+pub mod save;
+pub mod session;
+pub mod status;
 pub mod status_view;
 pub mod table;
 pub mod text;
 pub mod usage;
+pub mod use_verbs;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
 
-use args::{Cli, Command, Global, Mcp};
+use args::{Cli, Command, HostOrServer, Mcp};
+use ctx::Ctx;
 use exit::Exit;
 use failure::Failure;
+use input::Stdin;
 use out::{Answer, Terminal};
 
-/// What every verb may look at.
-#[derive(Clone, Debug)]
-pub struct Ctx {
-    /// Options of every command.
-    pub global: Global,
-    /// What we are attached to.
-    pub term: Terminal,
-    /// The words as typed, program name first.
-    pub argv: Vec<OsString>,
-}
+use crate::config::host::ColorChoice;
 
 /// How a verb ended well.
 #[derive(Debug)]
@@ -88,21 +97,8 @@ fn run(argv: Vec<OsString>) -> Exit {
         }
         Err(usage::Refused::Failure(failure)) => return fail("callboard.error/1", &failure, json, term),
     };
-    logging::init(&cli.global, term.color && term.stderr);
-    let schema = schema(&cli.command);
-    let ctx = Ctx { global: cli.global, term, argv };
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(e) => {
-            let failure =
-                Failure::new("internal", Exit::Unavailable, format!("can't start the event loop: {e}"));
-            return fail(schema, &failure, json, term);
-        }
-    };
-    let outcome = runtime.block_on(dispatch(&ctx, cli.command));
-    // A thread that still waits for a key must not hold the exit.
-    runtime.shutdown_background();
-    match outcome {
+    let (json, schema) = (json || cli.global.json, schema(&cli.command));
+    match enter(&cli).and_then(|()| act(cli, argv, term)) {
         Ok(Done::Streamed(exit)) => exit,
         Ok(Done::Answer(answer)) => {
             out::print(&out::answer_text(&answer, json, term.style_err()));
@@ -112,13 +108,42 @@ fn run(argv: Vec<OsString>) -> Exit {
     }
 }
 
+/// `-C DIR`
+fn enter(cli: &Cli) -> Result<(), Failure> {
+    let Some(folder) = &cli.global.directory else { return Ok(()) };
+    std::env::set_current_dir(folder).map_err(|e| {
+        Failure::usage(format!("can't enter {}: {e}", folder.display())).fix("give -C a folder that exists")
+    })
+}
+
+/// What needs neither configuration nor servers is answered at once.
+fn act(cli: Cli, argv: Vec<OsString>, term: Terminal) -> Result<Done, Failure> {
+    match cli.command {
+        Command::Explain { code } => return explain::explain(code.as_deref(), term.style()).map(Done::from),
+        Command::Completions { shell } => return complete::script(shell).map(Done::from),
+        _ => {}
+    }
+    let ctx = Ctx::new(cli.global, term, argv);
+    logging::init(ctx.loaded.settings.log_level, ctx.global.log_format, ctx.term.style_err().color);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| {
+        Failure::new("internal", Exit::Unavailable, format!("can't start the event loop: {e}"))
+    })?;
+    let outcome = runtime.block_on(dispatch(&ctx, cli.command));
+    // A thread that still waits for a key must not hold the exit.
+    runtime.shutdown_background();
+    outcome
+}
+
 fn parse(argv: &[OsString], term: Terminal) -> Result<Cli, usage::Refused> {
-    let choice = if term.color { clap::ColorChoice::Auto } else { clap::ColorChoice::Never };
+    let choice = match term.color {
+        ColorChoice::Never => clap::ColorChoice::Never,
+        ColorChoice::Auto | ColorChoice::Always => clap::ColorChoice::Auto,
+    };
     Cli::command()
         .color(choice)
         .try_get_matches_from(argv)
         .and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches))
-        .map_err(|e| usage::refused(&e, term.color && term.stdout))
+        .map_err(|e| usage::refused(&e, term.style().color))
 }
 
 fn fail(schema: &str, failure: &Failure, json: bool, term: Terminal) -> Exit {
@@ -127,21 +152,46 @@ fn fail(schema: &str, failure: &Failure, json: bool, term: Terminal) -> Exit {
 }
 
 async fn dispatch(ctx: &Ctx, command: Command) -> Result<Done, Failure> {
-    let style = ctx.term.style();
+    let style = ctx.style();
     match command {
         Command::Demo => {
-            let code = crate::demo::run(crate::demo::DemoOptions::detect(ctx.term.color)).await;
+            let code = crate::demo::run(crate::demo::DemoOptions::detect(style.color)).await;
             Ok(Done::Streamed(if code == ExitCode::SUCCESS { Exit::Ok } else { Exit::Unhealthy }))
         }
-        Command::Doctor => Err(Failure::new("not_in_this_version", Exit::Usage, "no doctor yet")),
+        Command::Doctor => doctor::doctor(ctx).map(Done::from),
         Command::Explain { code } => explain::explain(code.as_deref(), style).map(Done::from),
         Command::Completions { shell } => complete::script(shell).map(Done::from),
         Command::Mcp { verb } => mcp(ctx, verb).await,
     }
 }
 
-async fn mcp(_ctx: &Ctx, verb: Mcp) -> Result<Done, Failure> {
+async fn mcp(ctx: &Ctx, verb: Mcp) -> Result<Done, Failure> {
     match verb {
+        Mcp::List => list::list(ctx),
+        Mcp::Get(one) => list::get(ctx, &one.server),
+        Mcp::Config => list::config(ctx),
+        Mcp::Status(args) => return status::status(ctx, args).await,
+        Mcp::Tools(args) => use_verbs::tools(ctx, args).await,
+        Mcp::Resources(args) => use_verbs::resources(ctx, args).await,
+        Mcp::Prompts(args) => use_verbs::prompts(ctx, args).await,
+        Mcp::Read(args) => use_verbs::read(ctx, args).await,
+        Mcp::Prompt(args) => use_verbs::prompt(ctx, args, &mut Stdin).await,
+        Mcp::Call(args) if args.help && args.tool.is_none() && args.once.is_empty() => {
+            Answer::new("callboard.help/1", &call_help(), call_help())
+        }
+        Mcp::Call(args) => call::call(ctx, args, &mut Stdin).await,
+        Mcp::Check(args) => check::check(ctx, args).await,
+        Mcp::Add(args) => edit::add(ctx, args),
+        Mcp::AddJson(args) => edit::add_json(ctx, args, &mut Stdin),
+        Mcp::Remove(args) => edit::remove(ctx, &args),
+        Mcp::Enable(one) => edit::enable(ctx, &one.server),
+        Mcp::Disable(one) => edit::disable(ctx, &one.server),
+        Mcp::On(HostOrServer { server: Some(server) }) => edit::enable(ctx, &server),
+        Mcp::Off(HostOrServer { server: Some(server) }) => edit::disable(ctx, &server),
+        Mcp::Approve(args) => approve::approve(ctx, &args).await,
+        Mcp::Revoke(one) => approve::revoke(ctx, &one.server),
+        Mcp::On(HostOrServer { server: None }) => Err(host::needs_host("on")),
+        Mcp::Off(HostOrServer { server: None }) => Err(host::needs_host("off")),
         Mcp::Start(_) => Err(host::needs_host("start")),
         Mcp::Stop(_) => Err(host::needs_host("stop")),
         Mcp::Restart(_) => Err(host::needs_host("restart")),
@@ -149,13 +199,8 @@ async fn mcp(_ctx: &Ctx, verb: Mcp) -> Result<Done, Failure> {
         Mcp::Reload(_) => Err(host::needs_host("reload")),
         Mcp::Logs(_) => Err(host::needs_host("logs")),
         Mcp::Wait(_) => Err(host::needs_host("wait")),
-        Mcp::On(args::HostOrServer { server: None }) => Err(host::needs_host("on")),
-        Mcp::Off(args::HostOrServer { server: None }) => Err(host::needs_host("off")),
-        Mcp::Call(call) if call.help && call.tool.is_none() => {
-            Ok(Answer::new(mcp_schema(&Mcp::Call(call)), &(), call_help())?.into())
-        }
-        _ => Err(Failure::new("not_in_this_version", Exit::Usage, "not yet")),
     }
+    .map(Done::from)
 }
 
 /// `call` has its own `--help`, because with a tool it shows the parameters.

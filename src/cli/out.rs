@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 
 use super::exit::Exit;
 use super::failure::Failure;
+use crate::config::host::ColorChoice;
 
 /// What the process is attached to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +20,8 @@ pub struct Terminal {
     pub stdout: bool,
     /// Whether stderr is a screen.
     pub stderr: bool,
-    /// Whether colours are wanted at all.
-    pub color: bool,
+    /// Where colours are wanted.
+    pub color: ColorChoice,
     /// Columns of the screen behind stdout.
     pub width: u16,
 }
@@ -37,19 +38,36 @@ impl Terminal {
             stdin: io::stdin().is_terminal(),
             stdout: stdout.is_terminal(),
             stderr: io::stderr().is_terminal(),
-            color: !no_color && color_wanted(),
+            color: if no_color || !color_wanted() { ColorChoice::Never } else { ColorChoice::Auto },
             width: if width == 0 { WIDTH_DEFAULT } else { width },
         }
     }
 
+    /// The same with the configured choice; a flag, NO_COLOR and a dumb terminal are stronger.
+    #[must_use]
+    pub fn colored(mut self, configured: ColorChoice) -> Self {
+        if self.color != ColorChoice::Never {
+            self.color = configured;
+        }
+        self
+    }
+
     /// How to write to stdout.
     pub fn style(&self) -> Style {
-        Style { color: self.color && self.stdout, width: self.stdout.then_some(self.width) }
+        Style { color: self.color_on(self.stdout), width: self.stdout.then_some(self.width) }
     }
 
     /// How to write to stderr.
     pub fn style_err(&self) -> Style {
-        Style { color: self.color && self.stderr, width: self.stderr.then_some(self.width) }
+        Style { color: self.color_on(self.stderr), width: self.stderr.then_some(self.width) }
+    }
+
+    fn color_on(&self, screen: bool) -> bool {
+        match self.color {
+            ColorChoice::Never => false,
+            ColorChoice::Auto => screen,
+            ColorChoice::Always => true,
+        }
     }
 
     /// Whether a person can be asked a question: types here and sees stderr.

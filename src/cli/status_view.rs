@@ -208,7 +208,7 @@ fn sum(views: &[ServerView]) -> String {
 }
 
 /// One server with everything that is known of it.
-pub fn sheet_text(view: &ServerView, stderr: Option<&str>, now: SystemTime, style: Style) -> String {
+pub fn sheet_text(view: &ServerView, now: SystemTime, style: Style) -> String {
     let (word, tone) = state_word(view);
     let ago = now.duration_since(view.since).unwrap_or_default();
     let state = match reason(view.state) {
@@ -232,17 +232,10 @@ pub fn sheet_text(view: &ServerView, stderr: Option<&str>, now: SystemTime, styl
         ("calls", Field::new(calls(view))),
         ("trust", Field::new(view.trust.as_str())),
         ("required", Field::new(if view.required { "yes" } else { "" })),
+        ("last stderr", Field::new(view.last_stderr.clone().unwrap_or_default())),
         ("warnings", Field::toned(view.warnings.join("\n"), Tone::Warn)),
     ];
-    let mut out = format!("{}\n{}", style.paint(Tone::Strong, view.id.as_str()), sheet(&rows, style));
-    let last = view.last_stderr.as_deref();
-    if let Some(text) = stderr.or(last).filter(|text| !text.trim().is_empty()) {
-        out.push_str("\n\n");
-        out.push_str(&style.paint(Tone::Dim, "stderr"));
-        out.push('\n');
-        out.push_str(&text::indent(text.trim_end(), "  "));
-    }
-    out
+    format!("{}\n{}", style.paint(Tone::Strong, view.id.as_str()), sheet(&rows, style))
 }
 
 fn whole(d: Duration) -> Duration {
@@ -416,11 +409,11 @@ pub(super) mod tests {
     #[test]
     fn a_sheet_tells_cause_cure_and_last_words() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(75);
-        let text = sheet_text(&broken(), Some("line one\nline two\n"), now, Style::PLAIN);
+        let text = sheet_text(&broken(), now, Style::PLAIN);
         for part in ["fs\n", "error (config error), since 1m 15s", "command not found: npx", "install Node"] {
             assert!(text.contains(part), "{part:?} is missing in\n{text}");
         }
-        assert!(text.ends_with("stderr\n  line one\n  line two"), "{text}");
+        assert!(text.contains("last stderr   sh: npx: not found"), "{text}");
     }
 
     proptest! {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::RuntimePlan;
 use crate::actors::supervisor::Planned;
+use crate::config::child_env::child_env;
 use crate::config::spec::{Entry, EntryState, ServerSpec, TransportSpec};
 use crate::transport::{Connector, HttpEndpoint, LinkFault, StdioLaunch};
 
@@ -30,15 +31,12 @@ fn planned(plan: &RuntimePlan, entry: &Entry) -> Planned {
 
 fn connector(plan: &RuntimePlan, spec: &ServerSpec) -> Result<Connector, LinkFault> {
     match &spec.transport {
-        TransportSpec::Stdio { command, args, cwd, env } => {
-            let _ = (&plan.host_env, &plan.env_passthrough);
-            Ok(Connector::Stdio(StdioLaunch {
-                command: command.clone(),
-                args: args.iter().map(|arg| arg.reveal().to_owned()).collect(),
-                env: env.iter().map(|(k, v)| (k.clone(), v.reveal().to_owned())).collect(),
-                cwd: cwd.clone(),
-            }))
-        }
+        TransportSpec::Stdio { command, args, cwd, .. } => Ok(Connector::Stdio(StdioLaunch {
+            command: command.clone(),
+            args: args.iter().map(|arg| arg.reveal().to_owned()).collect(),
+            env: child_env(&plan.host_env, spec, &plan.env_passthrough),
+            cwd: cwd.clone(),
+        })),
         TransportSpec::Http { url, headers } => Ok(Connector::Http(HttpEndpoint {
             url: url.reveal().to_owned(),
             headers: headers.iter().map(|(k, v)| (k.clone(), v.reveal().to_owned())).collect(),

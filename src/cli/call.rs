@@ -1,0 +1,216 @@
+//! Floor 5. `call S TOOL [ARGS]`: reads and checks the arguments, calls the tool, shows
+//! the result; `--help` shows the parameters of the tool. Called by `cli::run`.
+
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::args::CallArgs;
+use super::call_args::{self, Arguments, ReadText};
+use super::ctx::Ctx;
+use super::exit::Exit;
+use super::failure::{Failure, nearest};
+use super::invoke::{Invocation, invoke};
+use super::once::{Picked, pick};
+use super::out::Answer;
+use super::parameters;
+use super::save;
+use super::session::{plan, ready, with_runtime};
+use super::use_verbs::{blocks_text, saved_text};
+use crate::call::ItemKind;
+use crate::catalog::items::Item;
+use crate::catalog::merge::Catalog;
+use crate::config::spec::Scope;
+use crate::id::ServerId;
+use crate::shaping::render::render_result;
+
+const SCHEMA: &str = "callboard.call/1";
+
+#[derive(Serialize)]
+struct CallView<'a> {
+    server: &'a str,
+    tool: &'a str,
+    is_error: bool,
+    result: &'a RawValue,
+    elapsed_ms: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    saved: Vec<String>,
+}
+
+/// Server, item and arguments from the words, whose first is no server when a command follows `--`.
+pub fn words(
+    first: Option<String>,
+    second: Option<String>,
+    rest: Vec<String>,
+    once: &[String],
+) -> (Option<String>, Option<String>, Vec<String>) {
+    if once.is_empty() {
+        return (first, second, rest);
+    }
+    (None, first, second.into_iter().chain(rest).collect())
+}
+
+/// `call S TOOL [ARGS]`
+pub async fn call(ctx: &Ctx, args: CallArgs, read: &mut dyn ReadText) -> Result<Answer, Failure> {
+    let (server, tool, typed) = words(args.server, args.tool, args.args, &args.once);
+    let Some(tool) = tool else {
+        return Err(
+            Failure::usage("the name of a tool is missing").fix("`callboard mcp tools SERVER` lists them")
+        );
+    };
+    let picked = pick(ctx, server.as_deref(), &args.once)?;
+    if args.help {
+        return help(&picked, &tool, args.timeout).await;
+    }
+    // Unreadable arguments are refused before anything is started.
+    let typed = call_args::parse(&typed, read)?;
+    let approved = args.yes && may_approve(&picked)?;
+    let (ctx, server) = (picked.ctx.as_ref(), &picked.server);
+    let outcome = with_runtime(plan(ctx, std::slice::from_ref(server)), async |runtime| {
+        ready(ctx, runtime, server, args.timeout).await?;
+        let item = find(&runtime.catalog(), server, &tool)?;
+        let arguments = arguments(ctx, server, &item, typed)?;
+        let call = Invocation {
+            server: server.clone(),
+            kind: ItemKind::Tool,
+            name: tool.clone(),
+            arguments: Some(arguments),
+            timeout: args.timeout,
+            approved,
+        };
+        invoke(ctx, runtime, call).await
+    })
+    .await
+    .map_err(|failure| failure.about_if_none(server.as_str(), &tool))?;
+    let rendered = render_result(&outcome.body);
+    let saved = match &args.output {
+        Some(to) => save::save(&rendered, to)?,
+        None => Vec::new(),
+    };
+    let view = CallView {
+        server: server.as_str(),
+        tool: &tool,
+        is_error: rendered.is_error,
+        result: &outcome.result,
+        elapsed_ms: u64::try_from(outcome.elapsed.as_millis()).unwrap_or(u64::MAX),
+        saved: saved.iter().map(|path| path.display().to_string()).collect(),
+    };
+    let human = join(blocks_text(ctx, &rendered), &saved_text(&saved));
+    let mut answer = Answer::new(SCHEMA, &view, human)?.warn(nothing_saved(args.output.as_deref(), &saved));
+    if rendered.is_error {
+        answer = answer.warn(["the tool says that it failed (isError)".to_owned()]).ending(Exit::Unhealthy);
+    }
+    Ok(answer)
+}
+
+fn join(text: String, saved: &str) -> String {
+    if saved.is_empty() { text } else { format!("{}\n{saved}", text.trim_end()) }
+}
+
+fn nothing_saved(output: Option<&Path>, saved: &[std::path::PathBuf]) -> Option<String> {
+    output
+        .filter(|_| saved.is_empty())
+        .map(|path| format!("the result has no binary part: nothing was saved to {}", path.display()))
+}
+
+/// `-y` counts for servers of the user's own: a project can't have its calls approved by a script.
+fn may_approve(picked: &Picked<'_>) -> Result<bool, Failure> {
+    if picked.once {
+        return Ok(true);
+    }
+    let entry = picked.ctx.entry(picked.server.as_str())?;
+    if entry.source.scope == Scope::Project {
+        return Err(Failure::refused(
+            "needs_approval",
+            format!("-y does not count for {}: it comes from the project", entry.id),
+        )
+        .on(entry.id.as_str())
+        .fix(
+            "leave -y out and answer on a terminal, or name the tool in allowedTools of an entry of your own",
+        ));
+    }
+    Ok(true)
+}
+
+/// The tool of that raw name.
+fn find(catalog: &Catalog, server: &ServerId, tool: &str) -> Result<std::sync::Arc<Item>, Failure> {
+    if let Some(item) = catalog.find(server, ItemKind::Tool, tool) {
+        return Ok(std::sync::Arc::clone(item));
+    }
+    let list = catalog.servers.get(server).map(|of_server| &of_server.tools);
+    if let Some(bad) = list.and_then(|list| list.quarantined.iter().find(|bad| bad.name == tool)) {
+        return Err(unknown(server, tool, format!("the definition of {tool} is broken: {}", bad.reason))
+            .fix(format!("callboard mcp check {server}")));
+    }
+    let names = list.into_iter().flat_map(|list| list.items.iter().map(|item| item.name.as_str()));
+    let fix = match nearest(tool, names) {
+        Some(near) => format!("did you mean {near}? `callboard mcp tools {server}` lists all"),
+        None => format!("callboard mcp tools {server}"),
+    };
+    let shown = super::text::quoted(tool);
+    Err(unknown(server, tool, format!("{server} has no tool {shown}")).fix(fix))
+}
+
+fn unknown(server: &ServerId, tool: &str, message: String) -> Failure {
+    let mut failure = Failure::new("unknown_tool", Exit::NotFound, message).on(server.as_str()).about(tool);
+    failure.phase = Some(crate::call::Phase::Resolve);
+    failure.delivery = Some(crate::call::Delivery::NotSent);
+    failure
+}
+
+#[derive(Serialize)]
+struct HelpView<'a> {
+    server: &'a str,
+    tool: &'a str,
+    description: Option<&'a str>,
+    parameters: &'a [parameters::Parameter],
+    input_schema: Option<Box<RawValue>>,
+}
+
+/// `call S TOOL --help`
+async fn help(
+    picked: &Picked<'_>,
+    tool: &str,
+    timeout: Option<std::time::Duration>,
+) -> Result<Answer, Failure> {
+    let (ctx, server) = (picked.ctx.as_ref(), &picked.server);
+    let item = with_runtime(plan(ctx, std::slice::from_ref(server)), async |runtime| {
+        ready(ctx, runtime, server, timeout).await?;
+        find(&runtime.catalog(), server, tool)
+    })
+    .await?;
+    let raw = item.input_schema.clone().and_then(|span| item.raw.get(span));
+    let raw = raw.and_then(|bytes| std::str::from_utf8(bytes).ok());
+    let schema: serde_json::Value = raw.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let parameters = parameters::parameters(&schema);
+    let help = parameters::ToolHelp {
+        server: if picked.once { "…" } else { server.as_str() },
+        tool,
+        description: item.description.as_deref(),
+        parameters: &parameters,
+    };
+    let human = parameters::help_text(&help, ctx.style(), &|text| ctx.clean(text));
+    let view = HelpView {
+        server: server.as_str(),
+        tool,
+        description: item.description.as_deref(),
+        parameters: &parameters,
+        input_schema: raw.and_then(|text| RawValue::from_string(text.to_owned()).ok()),
+    };
+    Answer::new("callboard.call_help/1", &view, human)
+}
+
+/// The arguments as they are sent: pairs get the types of the schema, and everything is checked
+/// against it.
+fn arguments(ctx: &Ctx, server: &ServerId, item: &Item, typed: Arguments) -> Result<Box<RawValue>, Failure> {
+    let _ = (ctx, server, item);
+    match typed {
+        Arguments::Object(raw) => Ok(raw),
+        Arguments::Pairs(pairs) => {
+            let map: serde_json::Map<String, serde_json::Value> =
+                pairs.into_iter().map(|p| (p.key, serde_json::Value::from(p.value))).collect();
+            serde_json::value::to_raw_value(&map).map_err(|e| Failure::invalid_arguments(e.to_string()))
+        }
+    }
+}

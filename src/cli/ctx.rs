@@ -1,0 +1,144 @@
+//! Floor 5. What every verb of `mcp` works with: the options, the terminal, the loaded
+//! configuration, and the one cleaner for text that others wrote. Made by `cli::run`.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use super::args::Global;
+use super::failure::Failure;
+use super::out::{Style, Terminal};
+use crate::config::load::{LoadOptions, Loaded, load};
+use crate::config::spec::{Entry, EntryState, Issue, Severity};
+use crate::shaping::redact::Redactor;
+use crate::shaping::render::printable;
+
+/// What a verb may look at.
+#[derive(Clone, Debug)]
+pub struct Ctx {
+    /// Options of every command.
+    pub global: Global,
+    /// What we are attached to.
+    pub term: Terminal,
+    /// The words as typed, program name first.
+    pub argv: Vec<OsString>,
+    /// What decides what is loaded.
+    pub options: LoadOptions,
+    /// The effective configuration.
+    pub loaded: Loaded,
+    redactor: Arc<Redactor>,
+}
+
+/// The options of loading that belong to these flags.
+pub fn load_options(global: &Global) -> LoadOptions {
+    let mut options = LoadOptions::from_process();
+    options.config_files.clone_from(&global.mcp_config);
+    options.strict = global.strict_mcp_config;
+    if let Some(level) = global.log_level {
+        options.settings.push(("log.level".to_owned(), level.as_str().to_owned()));
+    }
+    if global.no_color {
+        options.settings.push(("display.color".to_owned(), "never".to_owned()));
+    }
+    options
+}
+
+impl Ctx {
+    /// Loads the configuration. Never fails: faults are issues in it.
+    pub fn new(global: Global, term: Terminal, argv: Vec<OsString>) -> Self {
+        let options = load_options(&global);
+        let loaded = load(&options);
+        Self::of(global, term, argv, options, loaded)
+    }
+
+    fn of(global: Global, term: Terminal, argv: Vec<OsString>, options: LoadOptions, loaded: Loaded) -> Self {
+        let redactor = Arc::new(Redactor::new(&loaded.servers.secrets));
+        let term = term.colored(loaded.settings.color);
+        Self { global, term, argv, options, loaded, redactor }
+    }
+
+    /// The same with another configuration: for servers that run once.
+    pub fn with(&self, options: LoadOptions, loaded: Loaded) -> Self {
+        Self::of(self.global.clone(), self.term, self.argv.clone(), options, loaded)
+    }
+
+    /// How to write to stdout.
+    pub fn style(&self) -> Style {
+        self.term.style()
+    }
+
+    /// Text that others wrote, fit for a person: no secrets that we know, nothing that steers
+    /// a terminal.
+    pub fn clean(&self, text: &str) -> String {
+        self.redactor.text(&printable(text)).into_owned()
+    }
+
+    /// The entry of that name, or the failure that names the closest one and the files that
+    /// could not be read.
+    pub fn entry(&self, name: &str) -> Result<&Entry, Failure> {
+        if let Some(entry) = self.loaded.servers.get(name) {
+            return Ok(entry);
+        }
+        let known = self.loaded.servers.entries.iter().map(|entry| entry.id.as_str());
+        let mut failure = Failure::unknown_server(name, known);
+        failure.warnings = self.source_warnings();
+        Err(failure)
+    }
+
+    /// The entry, if it may run; else the failure that says why not and what to do.
+    pub fn runnable(&self, name: &str) -> Result<&Entry, Failure> {
+        let entry = self.entry(name)?;
+        match &entry.state {
+            EntryState::Ready(_) => Ok(entry),
+            EntryState::Disabled => {
+                Err(Failure::refused("disabled", format!("{name} is turned off in {}", entry.source))
+                    .on(name)
+                    .fix(format!("callboard mcp on {name}")))
+            }
+            EntryState::Pending => Err(Failure::refused("pending_approval", why_pending(entry))
+                .on(name)
+                .fix(format!("callboard mcp get {name}, then callboard mcp approve {name}"))),
+            EntryState::Invalid => {
+                let message = first_error(entry)
+                    .map_or_else(|| format!("{name} can't be used as it is written"), ToString::to_string);
+                let mut failure = Failure::config(message).on(name);
+                failure.fix = Some("correct the entry; `callboard doctor` checks all of them".to_owned());
+                Err(failure)
+            }
+        }
+    }
+
+    /// Issues of whole sources, as warnings.
+    pub fn source_warnings(&self) -> Vec<String> {
+        self.loaded.servers.issues.iter().map(|issue| self.clean(&issue.to_string())).collect()
+    }
+
+    /// Issues of sources and doubts about entries, as warnings. Errors of an entry are shown
+    /// with the entry.
+    pub fn warnings(&self) -> Vec<String> {
+        let servers = &self.loaded.servers;
+        let doubts = servers
+            .entries
+            .iter()
+            .chain(&servers.pending)
+            .flat_map(|entry| &entry.issues)
+            .filter(|issue| issue.severity == Severity::Warning);
+        servers.issues.iter().chain(doubts).map(|issue| self.clean(&issue.to_string())).collect()
+    }
+
+    /// Whether a source could not be used, so that entries may be missing.
+    pub fn has_broken_source(&self) -> bool {
+        self.loaded.servers.issues.iter().any(|issue| issue.severity == Severity::Error)
+    }
+}
+
+/// The first error of an entry.
+pub fn first_error(entry: &Entry) -> Option<&Issue> {
+    entry.issues.iter().find(|issue| issue.severity == Severity::Error)
+}
+
+/// Why a project entry waits.
+pub fn why_pending(entry: &Entry) -> String {
+    let reason = entry.issues.iter().find(|issue| issue.message.contains("approv"));
+    let reason = reason.map_or("comes from the project and waits for your approval", |issue| &issue.message);
+    format!("{} {reason}", entry.id)
+}

@@ -1,0 +1,316 @@
+//! Floor 5. `doctor`: looks at configuration and machine and says what is wrong and how
+//! to cure it. Starts and contacts nothing. Called by `cli::run`.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::ctx::Ctx;
+use super::exit::Exit;
+use super::failure::Failure;
+use super::out::{Answer, Style, Tone};
+use super::text;
+use crate::config::load::Env;
+use crate::config::spec::{Entry, EntryState, Issue, Severity, TransportSpec};
+use crate::config::{approvals, secret_store};
+use crate::store;
+
+/// How a look at one thing came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    Ok,
+    Note,
+    Warning,
+    Error,
+}
+
+impl Level {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Note => "note",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+
+    fn tone(self) -> Tone {
+        match self {
+            Self::Ok => Tone::Good,
+            Self::Note => Tone::Dim,
+            Self::Warning => Tone::Warn,
+            Self::Error => Tone::Bad,
+        }
+    }
+}
+
+/// One finding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Finding {
+    check: &'static str,
+    level: Level,
+    message: String,
+    fix: Option<String>,
+}
+
+impl Finding {
+    fn new(check: &'static str, level: Level, message: impl Into<String>) -> Self {
+        Self { check, level, message: message.into(), fix: None }
+    }
+
+    fn fix(mut self, fix: impl Into<String>) -> Self {
+        self.fix = Some(fix.into());
+        self
+    }
+}
+
+#[derive(Serialize)]
+struct FindingView<'a> {
+    check: &'static str,
+    level: &'static str,
+    message: &'a str,
+    fix: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct DoctorView<'a> {
+    healthy: bool,
+    findings: Vec<FindingView<'a>>,
+}
+
+/// `doctor`
+pub fn doctor(ctx: &Ctx) -> Result<Answer, Failure> {
+    let mut findings = files(ctx);
+    findings.extend(permissions(ctx));
+    findings.extend(ctx.loaded.issues().map(|issue| of_issue(ctx, issue)));
+    let entries = &ctx.loaded.servers.entries;
+    findings.extend(entries.iter().flat_map(|entry| of_entry(ctx, entry)));
+    findings.extend(runners(entries, &ctx.options.env));
+    let healthy = findings.iter().all(|finding| finding.level < Level::Error);
+    let view = DoctorView {
+        healthy,
+        findings: findings
+            .iter()
+            .map(|f| FindingView {
+                check: f.check,
+                level: f.level.as_str(),
+                message: &f.message,
+                fix: f.fix.as_deref(),
+            })
+            .collect(),
+    };
+    let exit = if healthy { Exit::Ok } else { Exit::Unhealthy };
+    Ok(Answer::new("callboard.doctor/1", &view, report(&findings, ctx.style()))?.ending(exit))
+}
+
+fn report(findings: &[Finding], style: Style) -> String {
+    let mut lines = Vec::with_capacity(findings.len() + 1);
+    for finding in findings {
+        let word = format!("{:<7}", finding.level.as_str());
+        let mut line = format!("{} {}", style.paint(finding.level.tone(), &word), finding.message);
+        if let Some(fix) = &finding.fix {
+            line.push_str(&format!("\n        {} {fix}", style.paint(Tone::Good, "fix:")));
+        }
+        lines.push(line);
+    }
+    let count = |level| findings.iter().filter(|f| f.level == level).count();
+    let (errors, warnings) = (count(Level::Error), count(Level::Warning));
+    lines.push(match (errors, warnings) {
+        (0, 0) => style.paint(Tone::Good, "\nNothing is wrong."),
+        (0, n) => format!("\nNothing is broken; {} to look at.", text::count(n, "thing")),
+        (n, _) => style.paint(Tone::Bad, &format!("\n{} to cure.", text::count(n, "error"))),
+    });
+    lines.join("\n")
+}
+
+/// Which files there are.
+fn files(ctx: &Ctx) -> Vec<Finding> {
+    let found: Vec<String> = ctx
+        .loaded
+        .files
+        .iter()
+        .filter(|file| file.found)
+        .map(|file| format!("{} ({})", file.path.display(), file.scope.as_str()))
+        .collect();
+    let servers = ctx.loaded.servers.entries.len();
+    if found.is_empty() && servers == 0 {
+        return vec![
+            Finding::new("files", Level::Note, "no configuration file, and no server configured")
+                .fix("callboard mcp add NAME -- COMMAND…"),
+        ];
+    }
+    let mut findings: Vec<Finding> =
+        found.into_iter().map(|file| Finding::new("files", Level::Ok, format!("read {file}"))).collect();
+    findings.push(Finding::new("files", Level::Ok, format!("{} configured", text::count(servers, "server"))));
+    findings
+}
+
+/// What Callboard keeps for one user must be readable by nobody else.
+fn permissions(ctx: &Ctx) -> Vec<Finding> {
+    let home = &ctx.loaded.home;
+    let own =
+        [home.join("mcp.json"), home.join("callboard.toml"), approvals::file(home), secret_store::file(home)];
+    own.iter()
+        .filter(|path| store::is_readable_by_others(path))
+        .map(|path| {
+            let message = format!("{} can be read by other users", path.display());
+            Finding::new("permissions", Level::Error, message).fix(format!("chmod 600 {}", shell(path)))
+        })
+        .collect()
+}
+
+fn shell(path: &Path) -> String {
+    let text = path.display().to_string();
+    if text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+@".contains(c)) {
+        text
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
+}
+
+fn of_issue(ctx: &Ctx, issue: &Issue) -> Finding {
+    let level = match issue.severity {
+        Severity::Error => Level::Error,
+        Severity::Warning => Level::Warning,
+    };
+    let bare = Issue { fix: None, ..issue.clone() };
+    let finding = Finding::new("configuration", level, ctx.clean(&bare.to_string()));
+    Finding { fix: issue.fix.as_ref().map(|fix| ctx.clean(fix)), ..finding }
+}
+
+fn of_entry(ctx: &Ctx, entry: &Entry) -> Vec<Finding> {
+    let name = &entry.id;
+    let mut findings = Vec::new();
+    if !entry.shadows.is_empty() {
+        let hidden: Vec<String> = entry.shadows.iter().map(ToString::to_string).collect();
+        let message =
+            format!("{name} is defined more than once: {} hides {}", entry.source, hidden.join(", "));
+        findings.push(Finding::new("duplicates", Level::Note, message));
+    }
+    match &entry.state {
+        EntryState::Ready(spec) => findings.extend(command(ctx, entry, &spec.transport)),
+        EntryState::Pending => findings.push(
+            Finding::new("approval", Level::Warning, super::ctx::why_pending(entry))
+                .fix(format!("callboard mcp get {name}, then callboard mcp approve {name}")),
+        ),
+        EntryState::Disabled => {
+            findings.push(Finding::new("entries", Level::Note, format!("{name} is turned off")));
+        }
+        // Its errors are among the issues.
+        EntryState::Invalid => {}
+    }
+    findings
+}
+
+/// Whether the program of an entry is there.
+fn command(ctx: &Ctx, entry: &Entry, transport: &TransportSpec) -> Option<Finding> {
+    let TransportSpec::Stdio { command, env, cwd, .. } = transport else { return None };
+    let own_path = env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.reveal().to_owned());
+    let path = own_path.or_else(|| ctx.options.env.get("PATH").map(str::to_owned)).unwrap_or_default();
+    let base = cwd.clone().unwrap_or_else(|| ctx.options.cwd.clone());
+    Some(match find_program(command, &path, &base) {
+        Some(found) => Finding::new("commands", Level::Ok, format!("{}: {}", entry.id, found.display())),
+        None => {
+            let shown = ctx.clean(command);
+            Finding::new("commands", Level::Error, format!("{}: command not found: {shown}", entry.id))
+                .fix(cure(command))
+        }
+    })
+}
+
+fn cure(command: &str) -> String {
+    match command {
+        "npx" | "node" | "npm" => {
+            "install Node.js (https://nodejs.org), or write an absolute path".to_owned()
+        }
+        "uvx" | "uv" => "install uv (https://docs.astral.sh/uv), or write an absolute path".to_owned(),
+        "docker" => "install Docker, or write an absolute path".to_owned(),
+        _ => "install it, put its folder on PATH, or write an absolute path".to_owned(),
+    }
+}
+
+/// The program that a command means: a path, or the first hit on PATH.
+fn find_program(command: &str, path: &str, base: &Path) -> Option<PathBuf> {
+    if command.contains('/') {
+        let program = base.join(command);
+        return is_program(&program).then_some(program);
+    }
+    std::env::split_paths(path).map(|folder| base.join(folder).join(command)).find(|p| is_program(p))
+}
+
+fn is_program(path: &Path) -> bool {
+    let Ok(metadata) = path.metadata() else { return false };
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        metadata.is_file() && metadata.permissions().mode() & 0o111 != 0
+    }
+    #[cfg(not(unix))]
+    metadata.is_file()
+}
+
+/// The two programs that most published servers are started with.
+fn runners(entries: &[Entry], env: &Env) -> Vec<Finding> {
+    let path = env.get("PATH").unwrap_or_default();
+    let used = |words: &[&str]| {
+        entries.iter().any(|entry| words.iter().any(|word| entry.summary.split(' ').next() == Some(word)))
+    };
+    [("node", ["npx", "node"]), ("uv", ["uvx", "uv"])]
+        .into_iter()
+        .filter_map(|(program, words)| {
+            let found = find_program(program, path, Path::new("/"));
+            match found {
+                Some(found) => {
+                    Some(Finding::new("runners", Level::Ok, format!("{program}: {}", found.display())))
+                }
+                // A server that needs it has its own finding.
+                None if used(&words) => None,
+                None => Some(
+                    Finding::new(
+                        "runners",
+                        Level::Note,
+                        format!(
+                            "{program} is not installed; servers that are started with {} need it",
+                            words[0]
+                        ),
+                    )
+                    .fix(cure(words[0])),
+                ),
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_found_as_the_launch_finds_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("tool");
+        std::fs::write(&program, "").unwrap();
+        let path = format!("/nowhere:{}", dir.path().display());
+        assert_eq!(find_program("tool", &path, Path::new("/")), None, "not executable");
+        std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        assert_eq!(find_program("tool", &path, Path::new("/")), Some(program.clone()));
+        assert_eq!(find_program("./tool", "", dir.path()), Some(dir.path().join("./tool")));
+        assert_eq!(find_program("other", &path, Path::new("/")), None);
+    }
+
+    #[test]
+    fn a_report_ends_with_what_is_left_to_do() {
+        let ok = Finding::new("files", Level::Ok, "read it");
+        let bad = Finding::new("commands", Level::Error, "x: command not found: y").fix("install y");
+        assert!(report(std::slice::from_ref(&ok), Style::PLAIN).ends_with("\nNothing is wrong."));
+        let text = report(&[ok, bad], Style::PLAIN);
+        assert!(text.contains("error   x: command not found: y\n        fix: install y"), "{text}");
+        assert!(text.ends_with("\n1 error to cure."), "{text}");
+    }
+
+    #[test]
+    fn a_path_in_a_fix_can_be_pasted() {
+        assert_eq!(shell(Path::new("/a/b.json")), "/a/b.json");
+        assert_eq!(shell(Path::new("/a b/it's")), "'/a b/it'\\''s'");
+    }
+}

@@ -1,0 +1,261 @@
+//! Floor 5. One call on its way: sends it, shows progress on a terminal, asks the person
+//! where policy wants one asked, and turns what comes back into an answer or a failure.
+//! Used by `call` and the use verbs.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+
+use super::ask;
+use super::ctx::Ctx;
+use super::exit::Exit;
+use super::failure::Failure;
+use super::session::StatusLine;
+use super::text;
+use crate::actors::frontend::CALL_EVENTS_MAX;
+use crate::call::{
+    CallError, CallEvent, CallLimits, CallReply, CallRequest, Delivery, ErrorCode, Grant, ItemKind, Phase,
+    Target,
+};
+use crate::id::{ServerId, SessionId};
+use crate::runtime::Runtime;
+use crate::time::Monotonic;
+
+/// This process's own edge.
+const OWN_SESSION: SessionId = SessionId(0);
+
+/// After that long a call on a terminal shows that it is still running.
+const SHOW_AFTER: Duration = Duration::from_secs(1);
+
+/// What is called, and with what.
+#[derive(Clone, Debug)]
+pub struct Invocation {
+    /// The server.
+    pub server: ServerId,
+    /// The kind of item.
+    pub kind: ItemKind,
+    /// Its raw name or URI.
+    pub name: String,
+    /// The value of `arguments`, for tools and prompts.
+    pub arguments: Option<Box<RawValue>>,
+    /// Longest duration in all.
+    pub timeout: Option<Duration>,
+    /// The person has approved it beforehand.
+    pub approved: bool,
+}
+
+impl Invocation {
+    /// `params` of the request.
+    fn params(&self) -> Bytes {
+        let name = serde_json::Value::from(self.name.as_str());
+        let key = self.kind.name_key();
+        Bytes::from(match &self.arguments {
+            Some(arguments) => format!("{{\"{key}\":{name},\"arguments\":{}}}", arguments.get()),
+            None => format!("{{\"{key}\":{name}}}"),
+        })
+    }
+
+    fn request(&self, runtime: &Runtime) -> CallRequest {
+        CallRequest {
+            id: runtime.frontend().next_call_id(),
+            session: OWN_SESSION,
+            target: Target::Direct { server: self.server.clone(), kind: self.kind, name: self.name.clone() },
+            params: self.params(),
+            limits: CallLimits { idle: None, total: self.timeout },
+            grant: self.approved.then(|| Grant { server: self.server.clone(), tool: self.name.clone() }),
+        }
+    }
+}
+
+/// A result, byte for byte.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The bytes of `result`.
+    pub body: Bytes,
+    /// The same as JSON.
+    pub result: Box<RawValue>,
+    /// From admission to the answer.
+    pub elapsed: Duration,
+}
+
+/// Sends it and waits for its end. Where policy asks and a person is there, asks and sends again.
+pub async fn invoke(ctx: &Ctx, runtime: &Runtime, mut call: Invocation) -> Result<Outcome, Failure> {
+    let first = send(ctx, runtime, &call).await;
+    let reply = match first {
+        Err(error) if error.code == ErrorCode::NeedsApproval && ctx.term.can_ask() && !ctx.global.json => {
+            if !ask::yes_or_no(&question(ctx, &call)).await {
+                return Err(Failure::refused("not_approved", "not called: the answer was no")
+                    .on(call.server.as_str())
+                    .about(&call.name));
+            }
+            call.approved = true;
+            send(ctx, runtime, &call).await
+        }
+        other => other,
+    };
+    let reply = reply.map_err(|error| refused(ctx, error))?;
+    outcome(ctx, &call, &reply)
+}
+
+fn question(ctx: &Ctx, call: &Invocation) -> String {
+    let arguments = call.arguments.as_ref().map_or("{}", |arguments| arguments.get());
+    format!(
+        "Call {} of {} with\n{}\nOK?",
+        ctx.clean(&call.name),
+        ctx.clean(call.server.as_str()),
+        text::indent(&ctx.clean(arguments), "  ")
+    )
+}
+
+fn refused(ctx: &Ctx, error: CallError) -> Failure {
+    let needs_person = error.code == ErrorCode::NeedsApproval;
+    let mut failure = Failure::from(error);
+    failure.message = ctx.clean(&failure.message);
+    if needs_person && failure.fix.is_none() {
+        failure.fix = Some("run it on a terminal, or approve it with -y".to_owned());
+    }
+    failure
+}
+
+async fn send(ctx: &Ctx, runtime: &Runtime, call: &Invocation) -> Result<CallReply, CallError> {
+    let frontend = runtime.frontend();
+    let request = call.request(runtime);
+    if !ctx.term.stderr || ctx.global.json {
+        return frontend.call(request, None).await;
+    }
+    let (events, mut seen) = mpsc::channel(CALL_EVENTS_MAX);
+    let running = frontend.call(request, Some(events));
+    tokio::pin!(running);
+    let started = Monotonic::now();
+    let mut line = StatusLine::default();
+    let mut tick = tokio::time::interval_at((started + SHOW_AFTER).into_tokio(), SHOW_AFTER);
+    let mut progress = String::new();
+    loop {
+        tokio::select! {
+            biased;
+            reply = &mut running => return reply,
+            Some(event) = seen.recv() => {
+                let CallEvent::Progress(params) = event;
+                progress = ctx.clean(&progress_text(&params));
+            }
+            _ = tick.tick() => {}
+        }
+        let elapsed = Monotonic::now().since(started);
+        if elapsed >= SHOW_AFTER || !progress.is_empty() {
+            line.show(&running_text(&ctx.clean(&call.name), elapsed, &progress));
+        }
+    }
+}
+
+fn running_text(name: &str, elapsed: Duration, progress: &str) -> String {
+    let seconds = text::span(Duration::from_secs(elapsed.as_secs()));
+    let gap = if progress.is_empty() { "" } else { ": " };
+    format!("{name} runs since {seconds}{gap}{progress}")
+}
+
+#[derive(Deserialize)]
+struct Progress {
+    progress: Option<f64>,
+    total: Option<f64>,
+    message: Option<String>,
+}
+
+/// A progress notification in a few words.
+fn progress_text(params: &[u8]) -> String {
+    let Ok(seen) = serde_json::from_slice::<Progress>(params) else { return String::new() };
+    let amount = match (seen.progress, seen.total) {
+        (Some(done), Some(total)) if total > 0.0 => {
+            format!("{:.0} %", (done / total * 100.0).clamp(0.0, 100.0))
+        }
+        (Some(done), _) => format!("{done}"),
+        _ => String::new(),
+    };
+    let message = seen.message.unwrap_or_default();
+    let gap = if amount.is_empty() || message.is_empty() { "" } else { " " };
+    format!("{amount}{gap}{message}")
+}
+
+#[derive(Deserialize)]
+struct RpcError {
+    code: Option<i64>,
+    message: Option<String>,
+}
+
+fn outcome(ctx: &Ctx, call: &Invocation, reply: &CallReply) -> Result<Outcome, Failure> {
+    let body = reply.body();
+    let raw = std::str::from_utf8(&body).ok().and_then(|text| RawValue::from_string(text.to_owned()).ok());
+    let Some(raw) = raw else {
+        let mut failure =
+            Failure::new("malformed_answer", Exit::OutcomeUnknown, "the answer is not valid JSON")
+                .on(call.server.as_str())
+                .about(&call.name);
+        failure.phase = Some(Phase::Await);
+        failure.delivery = Some(Delivery::Executed);
+        return Err(failure);
+    };
+    if !reply.is_error {
+        return Ok(Outcome { body, result: raw, elapsed: reply.elapsed });
+    }
+    let error = serde_json::from_str(raw.get()).unwrap_or(RpcError { code: None, message: None });
+    Err(server_error(ctx, call, error, raw))
+}
+
+/// The server answered with a JSON-RPC error: it has seen the call.
+fn server_error(ctx: &Ctx, call: &Invocation, error: RpcError, raw: Box<RawValue>) -> Failure {
+    let number = error.code.map(|code| format!(" {code}")).unwrap_or_default();
+    let words = error.message.map(|m| ctx.clean(&m)).filter(|m| !m.trim().is_empty());
+    let words = words.unwrap_or_else(|| "without saying why".to_owned());
+    let message = format!("{} answered with error{number}: {words}", call.server);
+    let mut failure =
+        Failure::new("server_error", Exit::Unhealthy, message).on(call.server.as_str()).about(&call.name);
+    failure.phase = Some(Phase::Await);
+    failure.delivery = Some(Delivery::Executed);
+    failure.rpc_error = Some(raw);
+    if error.code == Some(-32602) && call.kind == ItemKind::Tool {
+        failure.fix = Some(format!("callboard mcp call {} {} --help", call.server, call.name));
+    }
+    failure
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(name: &str, arguments: Option<&str>) -> Invocation {
+        Invocation {
+            server: ServerId::new("s"),
+            kind: ItemKind::Tool,
+            name: name.into(),
+            arguments: arguments.map(|text| RawValue::from_string(text.into()).unwrap()),
+            timeout: None,
+            approved: false,
+        }
+    }
+
+    #[test]
+    fn arguments_go_into_the_request_byte_for_byte() {
+        let params = call("a\"b", Some(r#"{"n":1.00,"s":"\u00e9"}"#)).params();
+        assert_eq!(params, r#"{"name":"a\"b","arguments":{"n":1.00,"s":"\u00e9"}}"#);
+        let read = Invocation { kind: ItemKind::Resource, ..call("file:///x", None) };
+        assert_eq!(read.params(), r#"{"uri":"file:///x"}"#);
+    }
+
+    #[test]
+    fn progress_is_told_in_few_words() {
+        assert_eq!(progress_text(br#"{"progress":3,"total":10,"message":"copying"}"#), "30 % copying");
+        assert_eq!(progress_text(br#"{"progress":3}"#), "3");
+        assert_eq!(progress_text(br#"{"message":"x"}"#), "x");
+        assert_eq!(progress_text(br#"{"progress":30,"total":10}"#), "100 %");
+        assert_eq!(progress_text(br#"{"progress":3,"total":0}"#), "3");
+        assert_eq!(progress_text(b"nonsense"), "");
+    }
+
+    #[test]
+    fn a_running_call_says_since_when() {
+        assert_eq!(running_text("t", Duration::from_millis(3900), ""), "t runs since 3 s");
+        assert_eq!(running_text("t", Duration::from_secs(90), "50 %"), "t runs since 1m 30s: 50 %");
+    }
+}

@@ -1,0 +1,322 @@
+//! Floor 5. `list`, `get`, `config`: what the configuration says, where it says it, and
+//! what is wrong with it. Reads files that are loaded already; starts nothing. Called
+//! by `cli::run`.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::ctx::{Ctx, first_error};
+use super::exit::Exit;
+use super::failure::Failure;
+use super::out::{Answer, Style, Tone};
+use super::table::{Column, Field, sheet, table};
+use super::text;
+use crate::config::effective::{Setting, effective, masked_entry, state_word};
+use crate::config::spec::{Entry, EntryState, Issue, Severity, Source};
+
+/// What is shown when nothing is configured.
+pub const NOTHING: &str = "No server is configured. Add one:\n  \
+    callboard mcp add files -- npx -y @modelcontextprotocol/server-filesystem .\n  \
+    callboard mcp add docs https://example.com/mcp\n\
+    Or see Callboard work without any: callboard demo";
+
+/// Where something was written.
+#[derive(Serialize)]
+pub struct SourceView<'a> {
+    scope: &'static str,
+    origin: &'a str,
+}
+
+impl<'a> From<&'a Source> for SourceView<'a> {
+    fn from(source: &'a Source) -> Self {
+        Self { scope: source.scope.as_str(), origin: &source.origin }
+    }
+}
+
+/// One issue.
+#[derive(Serialize)]
+pub struct IssueView<'a> {
+    severity: &'static str,
+    scope: &'static str,
+    origin: &'a str,
+    line: Option<usize>,
+    column: Option<usize>,
+    path: &'a str,
+    message: &'a str,
+    fix: Option<&'a str>,
+}
+
+impl<'a> From<&'a Issue> for IssueView<'a> {
+    fn from(issue: &'a Issue) -> Self {
+        Self {
+            severity: severity_word(issue.severity),
+            scope: issue.source.scope.as_str(),
+            origin: &issue.source.origin,
+            line: issue.position.map(|(line, _)| line),
+            column: issue.position.map(|(_, column)| column),
+            path: &issue.path,
+            message: &issue.message,
+            fix: issue.fix.as_deref(),
+        }
+    }
+}
+
+fn severity_word(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Warning => "warning",
+        Severity::Error => "error",
+    }
+}
+
+#[derive(Serialize)]
+struct EntryView<'a> {
+    name: &'a str,
+    state: &'static str,
+    transport: &'a str,
+    source: SourceView<'a>,
+    shadows: Vec<SourceView<'a>>,
+    summary: &'a str,
+    entry_sha256: &'a str,
+    issues: Vec<IssueView<'a>>,
+}
+
+impl<'a> From<&'a Entry> for EntryView<'a> {
+    fn from(entry: &'a Entry) -> Self {
+        Self {
+            name: entry.id.as_str(),
+            state: state_word(entry),
+            transport: entry.transport,
+            source: (&entry.source).into(),
+            shadows: entry.shadows.iter().map(SourceView::from).collect(),
+            summary: &entry.summary,
+            entry_sha256: &entry.hash,
+            issues: entry.issues.iter().map(IssueView::from).collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct FileView<'a> {
+    path: String,
+    scope: &'a str,
+    found: bool,
+}
+
+#[derive(Serialize)]
+struct ListView<'a> {
+    servers: Vec<EntryView<'a>>,
+    pending_beside: Vec<EntryView<'a>>,
+    issues: Vec<IssueView<'a>>,
+    files: Vec<FileView<'a>>,
+}
+
+/// The state of an entry for people.
+pub fn state_field(entry: &Entry) -> Field {
+    match entry.state {
+        EntryState::Ready(_) => Field::toned("on", Tone::Good),
+        EntryState::Disabled => Field::toned("off", Tone::Dim),
+        EntryState::Pending => Field::toned("pending", Tone::Warn),
+        EntryState::Invalid => Field::toned("error", Tone::Bad),
+    }
+}
+
+/// `list`
+pub fn list(ctx: &Ctx) -> Result<Answer, Failure> {
+    let servers = &ctx.loaded.servers;
+    let view = ListView {
+        servers: servers.entries.iter().map(EntryView::from).collect(),
+        pending_beside: servers.pending.iter().map(EntryView::from).collect(),
+        issues: servers.issues.iter().map(IssueView::from).collect(),
+        files: files(ctx),
+    };
+    let all: Vec<&Entry> = servers.entries.iter().chain(&servers.pending).collect();
+    let human = if all.is_empty() { NOTHING.to_owned() } else { list_text(ctx, &all) };
+    Ok(Answer::new("callboard.list/1", &view, human)?.warn(ctx.warnings()).ending(source_exit(ctx)))
+}
+
+/// A source that can't be used leaves the answer incomplete.
+fn source_exit(ctx: &Ctx) -> Exit {
+    if ctx.has_broken_source() { Exit::Config } else { Exit::Ok }
+}
+
+fn files(ctx: &Ctx) -> Vec<FileView<'_>> {
+    let seen = ctx.loaded.files.iter();
+    seen.map(|file| FileView {
+        path: file.path.display().to_string(),
+        scope: file.scope.as_str(),
+        found: file.found,
+    })
+    .collect()
+}
+
+const COLUMNS: [Column; 5] = [
+    Column::wide("server", 8),
+    Column::wide("state", 7),
+    Column::wide("transport", 9),
+    Column::wide("scope", 8),
+    Column::wide("command or url", 20),
+];
+
+fn list_text(ctx: &Ctx, entries: &[&Entry]) -> String {
+    let rows: Vec<Vec<Field>> = entries
+        .iter()
+        .map(|entry| {
+            let last = match (&entry.state, first_error(entry)) {
+                (EntryState::Invalid, Some(issue)) => Field::toned(ctx.clean(&place(issue)), Tone::Bad),
+                _ => Field::new(ctx.clean(&entry.summary)),
+            };
+            vec![
+                Field::toned(entry.id.as_str(), Tone::Strong),
+                state_field(entry),
+                Field::new(entry.transport),
+                Field::new(entry.source.scope.as_str()),
+                last,
+            ]
+        })
+        .collect();
+    table(&COLUMNS, &rows, ctx.style())
+}
+
+/// An issue of an entry without its file: key path and message.
+fn place(issue: &Issue) -> String {
+    let line = issue.position.map(|(line, _)| format!("line {line}: ")).unwrap_or_default();
+    let path = if issue.path.is_empty() { String::new() } else { format!("{}: ", issue.path) };
+    format!("{line}{path}{}", issue.message)
+}
+
+#[derive(Serialize)]
+struct GetView<'a> {
+    #[serde(flatten)]
+    head: EntryView<'a>,
+    entry: Option<Value>,
+    pending_beside: Option<EntryView<'a>>,
+}
+
+/// `get S`
+pub fn get(ctx: &Ctx, name: &str) -> Result<Answer, Failure> {
+    let beside = ctx.loaded.servers.pending.iter().find(|entry| entry.id.as_str() == name);
+    let entry = ctx.entry(name)?;
+    let masked = masked_entry(&ctx.loaded, entry);
+    let mut human = entry_text(ctx, entry, masked.as_ref(), ctx.style());
+    if let Some(beside) = beside {
+        let masked = masked_entry(&ctx.loaded, beside);
+        human.push_str("\n\nAnother definition of the same name waits for approval:\n");
+        human.push_str(&entry_text(ctx, beside, masked.as_ref(), ctx.style()));
+    }
+    let view = GetView { head: entry.into(), entry: masked, pending_beside: beside.map(EntryView::from) };
+    Ok(Answer::new("callboard.get/1", &view, human)?.warn(ctx.source_warnings()))
+}
+
+/// One entry in full, as `get` and `approve` show it; secrets are masked.
+pub fn entry_text(ctx: &Ctx, entry: &Entry, masked: Option<&Value>, style: Style) -> String {
+    let mut rows = vec![
+        ("state", state_field(entry)),
+        ("from", Field::new(entry.source.to_string())),
+        ("hides", Field::new(entry.shadows.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))),
+    ];
+    let keys: Vec<(String, String)> = match masked {
+        Some(Value::Object(map)) => map.iter().map(|(key, value)| (key.clone(), plain(value))).collect(),
+        Some(other) => vec![("entry".to_owned(), other.to_string())],
+        None => Vec::new(),
+    };
+    rows.extend(keys.iter().map(|(key, value)| (key.as_str(), Field::new(ctx.clean(value)))));
+    let issues: Vec<String> = entry.issues.iter().map(|issue| ctx.clean(&issue_text(issue))).collect();
+    rows.push(("issues", Field::toned(issues.join("\n"), Tone::Warn)));
+    format!("{}\n{}", style.paint(Tone::Strong, &ctx.clean(entry.id.as_str())), sheet(&rows, style))
+}
+
+fn issue_text(issue: &Issue) -> String {
+    let fix = issue.fix.as_ref().map(|fix| format!(" ({fix})")).unwrap_or_default();
+    format!("{}: {}{fix}", severity_word(issue.severity), place(issue))
+}
+
+/// A JSON value for a person: texts bare, lists of texts as words, objects one key per line.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) if items.iter().all(Value::is_string) => {
+            items.iter().filter_map(Value::as_str).map(word).collect::<Vec<_>>().join(" ")
+        }
+        Value::Object(map) => {
+            map.iter().map(|(key, value)| format!("{key}={}", plain(value))).collect::<Vec<_>>().join("\n")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// A word as a shell would need it, for display.
+fn word(text: &str) -> String {
+    let bare = !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || "-_./:@=+,%~${}".contains(c));
+    if bare { text.to_owned() } else { text::quoted(text) }
+}
+
+#[derive(Serialize)]
+struct SettingView<'a> {
+    key: &'a str,
+    value: &'a Value,
+    source: SourceView<'a>,
+}
+
+#[derive(Serialize)]
+struct ConfigView<'a> {
+    settings: Vec<SettingView<'a>>,
+    issues: Vec<IssueView<'a>>,
+    files: Vec<FileView<'a>>,
+    home: String,
+    project_root: String,
+}
+
+/// `config`
+pub fn config(ctx: &Ctx) -> Result<Answer, Failure> {
+    let settings = effective(&ctx.loaded);
+    let view = ConfigView {
+        settings: settings
+            .iter()
+            .map(|s| SettingView { key: &s.key, value: &s.value, source: (&s.source).into() })
+            .collect(),
+        issues: ctx.loaded.issues().map(IssueView::from).collect(),
+        files: files(ctx),
+        home: ctx.loaded.home.display().to_string(),
+        project_root: ctx.loaded.project_root.display().to_string(),
+    };
+    let human = config_text(ctx, &settings);
+    Ok(Answer::new("callboard.config/1", &view, human)?.warn(ctx.warnings()).ending(source_exit(ctx)))
+}
+
+fn config_text(ctx: &Ctx, settings: &[Setting]) -> String {
+    let rows: Vec<Vec<Field>> = settings
+        .iter()
+        .map(|setting| {
+            let value = match &setting.value {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            vec![
+                Field::toned(ctx.clean(&setting.key), Tone::Strong),
+                Field::new(ctx.clean(&value)),
+                Field::toned(setting.source.to_string(), Tone::Dim),
+            ]
+        })
+        .collect();
+    let columns = [Column::wide("key", 16), Column::wide("value", 12), Column::wide("source", 16)];
+    table(&columns, &rows, ctx.style())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn values_of_an_entry_read_like_what_was_typed() {
+        assert_eq!(plain(&json!(["-y", "a b", "${X}"])), "-y \"a b\" ${X}");
+        assert_eq!(plain(&json!({"A": "1", "B": true})), "A=1\nB=true");
+        assert_eq!(plain(&json!("x")), "x");
+        assert_eq!(plain(&json!([1, "a"])), "[1,\"a\"]");
+    }
+
+    #[test]
+    fn the_hint_for_beginners_shows_both_kinds_of_servers() {
+        assert!(NOTHING.contains("mcp add files -- ") && NOTHING.contains("https://"));
+    }
+}

@@ -1,0 +1,90 @@
+//! Floor 5. Which server a *use* verb means: a configured one, or one that is not
+//! configured and runs for this command alone (`-- COMMAND…`, or a URL in place of the
+//! name). Used by the use verbs, `call` and `check`.
+
+use std::borrow::Cow;
+
+use serde_json::{Value, json};
+
+use super::add_form::is_url;
+use super::ctx::Ctx;
+use super::failure::Failure;
+use crate::config::load::load;
+use crate::id::ServerId;
+
+/// The name that a server goes by that runs once.
+const ONCE: &str = "once";
+
+/// The variable that carries such an entry: the strongest source below flags.
+const INLINE_VAR: &str = "CALLBOARD_MCP_SERVERS";
+
+/// A server to use.
+#[derive(Debug)]
+pub struct Picked<'a> {
+    /// The configuration that has it.
+    pub ctx: Cow<'a, Ctx>,
+    /// Its name there.
+    pub server: ServerId,
+    /// Whether it runs for this command alone.
+    pub once: bool,
+}
+
+/// The server that `word` or the command after `--` means. The entry may run.
+pub fn pick<'a>(ctx: &'a Ctx, word: Option<&str>, command: &[String]) -> Result<Picked<'a>, Failure> {
+    let entry = match (word, command) {
+        (None, []) => {
+            return Err(Failure::usage("a server is missing")
+                .fix("name a configured server, give a URL, or a command after `--`"));
+        }
+        (None, [program, args @ ..]) => {
+            json!({"command": literal(program), "args": args.iter().map(|a| literal(a)).collect::<Vec<_>>()})
+        }
+        (Some(url), []) if is_url(url) => json!({"url": literal(url)}),
+        (Some(name), []) => {
+            let server = ctx.runnable(name)?.id.clone();
+            return Ok(Picked { ctx: Cow::Borrowed(ctx), server, once: false });
+        }
+        (Some(word), _) => {
+            let shown = super::text::quoted(word);
+            return Err(Failure::usage(format!("both {shown} and a command after `--` are given"))
+                .fix("leave one of them out"));
+        }
+    };
+    let ctx = alone(ctx, &entry);
+    let server = ctx.runnable(ONCE)?.id.clone();
+    Ok(Picked { ctx: Cow::Owned(ctx), server, once: true })
+}
+
+/// What was typed stands for itself: the shell has expanded it already.
+fn literal(word: &str) -> String {
+    word.replace('$', "$$")
+}
+
+/// A configuration that has this entry and no other.
+fn alone(ctx: &Ctx, entry: &Value) -> Ctx {
+    let mut options = ctx.options.clone();
+    options.config_files.clear();
+    options.strict = false;
+    options.project = false;
+    for other in ["CALLBOARD_MCP_CONFIG", "CALLBOARD_MCP_CONFIG_JSON"] {
+        options.env.set(other, "");
+    }
+    options.env.set(INLINE_VAR, json!({ ONCE: entry }).to_string());
+    let mut loaded = load(&options);
+    loaded.servers.entries.retain(|entry| entry.id.as_str() == ONCE);
+    loaded.servers.pending.clear();
+    loaded.servers.issues.clear();
+    // The server itself must see the environment as it is.
+    options.env = ctx.options.env.clone();
+    ctx.with(options, loaded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_typed_is_not_expanded_again() {
+        assert_eq!(literal("$HOME ${X} $$"), "$$HOME $${X} $$$$");
+    }
+}

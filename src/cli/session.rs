@@ -1,0 +1,212 @@
+//! Floor 5. A runtime for the time of one command: starts only what is needed, ends
+//! everything whatever happens, hears Ctrl-C. Used by every verb that needs servers.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::ctx::Ctx;
+use super::exit::Exit;
+use super::failure::Failure;
+use super::out::write_stderr;
+use super::status_view::state_word;
+use crate::call::{Delivery, Phase};
+use crate::config::load::Loaded;
+use crate::config::spec::ServerSet;
+use crate::id::ServerId;
+use crate::runtime::{Runtime, RuntimePlan, is_settled};
+use crate::view::{LifeState, ParkReason, ServerView};
+
+/// The plan that runs these servers of a configuration; all when `only` is empty.
+pub fn plan(ctx: &Ctx, only: &[ServerId]) -> RuntimePlan {
+    let Loaded { servers, settings, .. } = &ctx.loaded;
+    let wanted = |id: &ServerId| only.is_empty() || only.contains(id);
+    let entries: Vec<_> = servers.entries.iter().filter(|entry| wanted(&entry.id)).cloned().collect();
+    let start: BTreeSet<ServerId> = entries.iter().map(|entry| entry.id.clone()).collect();
+    RuntimePlan {
+        servers: ServerSet { entries, ..servers.clone() },
+        // A command that asks for a server starts it, lazy or not.
+        only: Some(start),
+        host_env: ctx.options.env.iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
+        env_passthrough: settings.env_passthrough.clone(),
+        naming: settings.naming,
+        name_len_max: settings.name_len_max,
+        reserved: settings.reserved.clone(),
+        in_flight_max: settings.in_flight_max,
+        ..RuntimePlan::default()
+    }
+}
+
+/// Runs `body` on a runtime and ends it afterwards, also after Ctrl-C. A second Ctrl-C does
+/// not wait for the servers to end on their own.
+pub async fn with_runtime<T>(
+    plan: RuntimePlan,
+    body: impl AsyncFnOnce(&Runtime) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let runtime =
+        Runtime::start(plan).await.map_err(|e| Failure::new("internal", Exit::Unavailable, e.to_string()))?;
+    let outcome = tokio::select! {
+        biased;
+        () = interrupted() => Err(Failure::interrupted()),
+        outcome = body(&runtime) => outcome,
+    };
+    tokio::select! {
+        biased;
+        () = interrupted() => {}
+        () = runtime.shutdown() => {}
+    }
+    outcome
+}
+
+/// Resolves on Ctrl-C, and when the system asks us to end.
+pub async fn interrupted() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let Ok(mut term) = signal(SignalKind::terminate()) else { return std::future::pending().await };
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = term.recv() => {}
+        }
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = tokio::signal::ctrl_c().await;
+    }
+}
+
+/// Waits for `done`; on a terminal a line on stderr says meanwhile which servers are awaited.
+pub async fn waiting<T>(ctx: &Ctx, runtime: &Runtime, done: impl Future<Output = T>) -> T {
+    if !ctx.term.stderr || ctx.global.json {
+        return done.await;
+    }
+    let mut line = StatusLine::default();
+    let mut watch = runtime.watch(&[]);
+    tokio::pin!(done);
+    let outcome = loop {
+        line.show(&waiting_text(&watch.look()));
+        tokio::select! {
+            biased;
+            outcome = &mut done => break outcome,
+            () = watch.changed() => {}
+        }
+    };
+    line.clear();
+    outcome
+}
+
+/// One line that says who is still awaited; empty when nobody is.
+pub fn waiting_text(views: &[ServerView]) -> String {
+    let open: Vec<&ServerView> = views.iter().filter(|view| !is_settled(view)).collect();
+    if open.is_empty() {
+        return String::new();
+    }
+    let names: Vec<String> =
+        open.iter().take(NAMES_MAX).map(|view| format!("{} ({})", view.id, state_word(view).0)).collect();
+    let more = open.len().saturating_sub(NAMES_MAX);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{} of {} settled; waiting for {}{more}", views.len() - open.len(), views.len(), names.join(", "))
+}
+
+/// Servers that the waiting line names.
+const NAMES_MAX: usize = 4;
+
+/// A line on a terminal's stderr that is written over again and leaves nothing behind.
+#[derive(Debug, Default)]
+pub struct StatusLine {
+    shown: bool,
+}
+
+impl StatusLine {
+    /// Shows that text in place of the last one; nothing at all for an empty text.
+    pub fn show(&mut self, text: &str) {
+        if text.is_empty() {
+            return self.clear();
+        }
+        self.shown = true;
+        write_stderr(&format!("\r\u{1b}[2K{}", super::text::first_line(text, LINE_LEN_MAX)));
+    }
+
+    /// Takes it away.
+    pub fn clear(&mut self) {
+        if std::mem::take(&mut self.shown) {
+            write_stderr("\r\u{1b}[2K");
+        }
+    }
+}
+
+impl Drop for StatusLine {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// Characters of the waiting line: it must not wrap on an ordinary screen.
+const LINE_LEN_MAX: usize = 78;
+
+/// Longest wait for one server when the user sets none: longer than its own start limits.
+pub const WAIT_MAX: Duration = Duration::from_secs(15 * 60);
+
+/// Waits for one server. `Ok` when it is ready and its lists are read; else why not.
+pub async fn ready(
+    ctx: &Ctx,
+    runtime: &Runtime,
+    server: &ServerId,
+    within: Option<Duration>,
+) -> Result<ServerView, Failure> {
+    let wanted = std::slice::from_ref(server);
+    let views = waiting(ctx, runtime, runtime.settle(wanted, within.unwrap_or(WAIT_MAX))).await;
+    match views.into_iter().find(|view| view.id == *server) {
+        Some(view) if view.state == LifeState::Ready => Ok(view),
+        Some(view) => Err(unavailable(ctx, &view)),
+        None => Err(Failure::unknown_server(server.as_str(), [])),
+    }
+}
+
+/// Why a server can't be used, in the words of its view.
+pub fn unavailable(ctx: &Ctx, view: &ServerView) -> Failure {
+    let (code, exit) = match view.state {
+        LifeState::Parked(ParkReason::NeedsAuth) => ("needs_auth", Exit::NeedsAuth),
+        LifeState::Parked(ParkReason::ConfigError) => ("config_error", Exit::Config),
+        LifeState::Parked(ParkReason::Disabled) => ("disabled", Exit::Refused),
+        LifeState::Parked(ParkReason::PendingApproval) => ("pending_approval", Exit::Refused),
+        LifeState::Parked(ParkReason::GivenUp) => ("given_up", Exit::Unavailable),
+        _ => ("not_ready", Exit::Unavailable),
+    };
+    let (word, _) = state_word(view);
+    let mut message = match &view.why {
+        Some(why) => format!("{}: {}", view.id, ctx.clean(why)),
+        None => format!("{} is not usable: {word}", view.id),
+    };
+    if let Some(line) = view.last_stderr.as_deref().filter(|line| !message.contains(*line)) {
+        message.push_str(&format!("\n  its last words on stderr: {}", ctx.clean(line)));
+    }
+    let mut failure = Failure::new(code, exit, message).on(view.id.as_str());
+    failure.phase = Some(Phase::Connect);
+    failure.delivery = Some(Delivery::NotSent);
+    failure.fix = view.fix.clone().or_else(|| Some(format!("callboard mcp status {}", view.id)));
+    failure
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::status_view::tests::view;
+
+    #[test]
+    fn the_waiting_line_names_those_that_are_awaited() {
+        let views = [
+            view("a", LifeState::Ready),
+            view("b", LifeState::Connecting),
+            view("c", LifeState::BackingOff),
+            view("d", LifeState::Parked(ParkReason::Disabled)),
+        ];
+        assert_eq!(waiting_text(&views), "2 of 4 settled; waiting for b (connecting), c (backing off)");
+        assert_eq!(waiting_text(&views[..1]), "");
+    }
+
+    #[test]
+    fn many_awaited_servers_are_counted() {
+        let views: Vec<ServerView> = (0..9).map(|n| view(&format!("s{n}"), LifeState::Connecting)).collect();
+        assert!(waiting_text(&views).ends_with(" and 5 more"));
+    }
+}

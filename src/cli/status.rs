@@ -1,0 +1,159 @@
+//! Floor 5. `status`: starts the approved servers, shows how they are, ends them; with
+//! `--watch` keeps them running and shows every change. Called by `cli::run`.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::Done;
+use super::args::StatusArgs;
+use super::ctx::Ctx;
+use super::exit::Exit;
+use super::failure::Failure;
+use super::list::NOTHING;
+use super::out::{self, Answer};
+use super::session::{plan, waiting, with_runtime};
+use super::status_view::{StatusRow, is_expected, is_healthy, sheet_text, table_text};
+use crate::id::ServerId;
+use crate::runtime::Runtime;
+use crate::time::wall;
+use crate::view::ServerView;
+
+const SCHEMA: &str = "callboard.status/1";
+
+/// How long slower servers are waited for after the last one became ready.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Least time between two pictures of `--watch`.
+const REDRAW_EVERY: Duration = Duration::from_millis(100);
+
+#[derive(Serialize)]
+struct StatusView {
+    healthy: bool,
+    servers: Vec<StatusRow>,
+}
+
+/// `status [S]`
+pub async fn status(ctx: &Ctx, args: StatusArgs) -> Result<Done, Failure> {
+    let wanted = match &args.server {
+        Some(name) => vec![ctx.entry(name)?.id.clone()],
+        None => Vec::new(),
+    };
+    if ctx.loaded.servers.entries.is_empty() {
+        let view = StatusView { healthy: true, servers: Vec::new() };
+        return Ok(Answer::new(SCHEMA, &view, NOTHING)?.warn(ctx.warnings()).into());
+    }
+    let plan = plan(ctx, &wanted);
+    if args.watch {
+        for warning in ctx.warnings() {
+            tracing::warn!("{warning}");
+        }
+        let exit = with_runtime(plan, async |runtime| watch(ctx, runtime).await).await;
+        return match exit {
+            Err(failure) if failure.exit == Exit::Interrupted => Ok(Done::Streamed(Exit::Interrupted)),
+            other => other.map(Done::Streamed),
+        };
+    }
+    let views = with_runtime(plan, async |runtime| {
+        Ok(match args.wait {
+            Some(wait) => waiting(ctx, runtime, runtime.settle(&[], wait)).await,
+            None => waiting(ctx, runtime, runtime.settle_or_grace(GRACE)).await,
+        })
+    })
+    .await?;
+    answer(ctx, &views, wanted.first()).map(Done::from)
+}
+
+fn answer(ctx: &Ctx, views: &[ServerView], one: Option<&ServerId>) -> Result<Answer, Failure> {
+    let healthy = match one {
+        Some(_) => views.iter().all(|view| is_healthy(view.state)),
+        None => views.iter().all(|view| is_expected(view.state)),
+    };
+    let human = match (one, views) {
+        (Some(_), [view]) => sheet_text(view, wall(), ctx.style()),
+        _ => table_text(views, ctx.style()),
+    };
+    let view = StatusView { healthy, servers: views.iter().map(StatusRow::from).collect() };
+    let exit = if healthy { Exit::Ok } else { Exit::Unhealthy };
+    Ok(Answer::new(SCHEMA, &view, human)?.warn(ctx.warnings()).ending(exit))
+}
+
+/// Shows every change until the reader is gone or Ctrl-C ends it.
+async fn watch(ctx: &Ctx, runtime: &Runtime) -> Result<Exit, Failure> {
+    let mut watch = runtime.watch(&[]);
+    let mut screen = Picture::new(ctx.term.stdout && !ctx.global.json);
+    let mut last = String::new();
+    loop {
+        let views = watch.look();
+        let text = if ctx.global.json { json_line(&views)? } else { table_text(&views, ctx.style()) };
+        if text != last && !screen.draw(&text) {
+            return Ok(Exit::Ok);
+        }
+        last = text;
+        watch.changed().await;
+        // Changes come in bursts; one picture shows them all.
+        tokio::time::sleep(REDRAW_EVERY).await;
+    }
+}
+
+fn json_line(views: &[ServerView]) -> Result<String, Failure> {
+    let healthy = views.iter().all(|view| is_expected(view.state));
+    let view = StatusView { healthy, servers: views.iter().map(StatusRow::from).collect() };
+    let answer = Answer::new(SCHEMA, &view, "")?;
+    Ok(out::answer_text(&answer, true, out::Style::PLAIN).stdout)
+}
+
+/// What is on the screen: the next picture is drawn over it. In a pipe one follows the other.
+#[derive(Debug)]
+struct Picture {
+    redraw: bool,
+    lines: usize,
+}
+
+impl Picture {
+    fn new(redraw: bool) -> Self {
+        Self { redraw, lines: 0 }
+    }
+
+    /// `false` when the reader is gone.
+    fn draw(&mut self, text: &str) -> bool {
+        let picture = self.over(text);
+        out::write_stdout(&picture)
+    }
+
+    /// The text with what moves the cursor back over the last one.
+    fn over(&mut self, text: &str) -> String {
+        let text = text.trim_end_matches('\n');
+        if !self.redraw {
+            return format!("{text}\n");
+        }
+        let mut out = String::new();
+        if self.lines > 0 {
+            out.push_str(&format!("\u{1b}[{}F\u{1b}[0J", self.lines));
+        }
+        out.push_str(text);
+        out.push('\n');
+        self.lines = text.lines().count();
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_is_drawn_over_the_last_one() {
+        let mut picture = Picture::new(true);
+        assert_eq!(picture.over("a\nb"), "a\nb\n");
+        assert_eq!(picture.over("c"), "\u{1b}[2F\u{1b}[0Jc\n");
+        assert_eq!(picture.over("d\n"), "\u{1b}[1F\u{1b}[0Jd\n");
+    }
+
+    #[test]
+    fn a_pipe_gets_no_cursor_moves() {
+        let mut picture = Picture::new(false);
+        assert_eq!(picture.over("a\nb"), "a\nb\n");
+        assert_eq!(picture.over("{}\n"), "{}\n");
+    }
+}

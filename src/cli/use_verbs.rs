@@ -1,0 +1,292 @@
+//! Floor 5. `tools`, `resources`, `prompts`, `read`, `prompt`: starts only the servers
+//! that are needed, asks them, ends them. Called by `cli::run`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::args::{MaybeServer, ReadArgs, UseArgs};
+use super::call_args::{self, ReadText};
+use super::ctx::Ctx;
+use super::failure::Failure;
+use super::invoke::{Invocation, Outcome, invoke};
+use super::items::{ConflictView, Listing, conflicts, items_text, listing, prompts_text};
+use super::list::NOTHING;
+use super::once::pick;
+use super::out::Answer;
+use super::save;
+use super::session::{plan, ready, unavailable, waiting, with_runtime};
+use super::status_view::is_expected;
+use crate::call::ItemKind;
+use crate::catalog::items::ListKind;
+use crate::catalog::merge::Catalog;
+use crate::config::spec::EntryState;
+use crate::id::ServerId;
+use crate::runtime::Runtime;
+use crate::shaping::render::{BlockKind, Rendered, render_prompt, render_resource};
+
+/// How long slower servers are waited for after the last one became ready.
+const GRACE: Duration = Duration::from_secs(2);
+
+#[derive(Serialize)]
+struct ToolsView {
+    tools: Vec<super::items::ItemView>,
+    quarantined: Vec<super::items::QuarantineView>,
+    conflicts: Vec<ConflictView>,
+}
+
+#[derive(Serialize)]
+struct ResourcesView {
+    resources: Vec<super::items::ItemView>,
+    resource_templates: Vec<super::items::ItemView>,
+    quarantined: Vec<super::items::QuarantineView>,
+}
+
+#[derive(Serialize)]
+struct PromptsView {
+    prompts: Vec<super::items::ItemView>,
+    quarantined: Vec<super::items::QuarantineView>,
+}
+
+/// What was asked of one server or of all.
+struct Asked<T> {
+    value: T,
+    several: bool,
+    warnings: Vec<String>,
+}
+
+/// Runs the servers that `args` mean and looks at their catalogue.
+async fn look<T>(
+    ctx: &Ctx,
+    args: &MaybeServer,
+    take: impl Fn(&Catalog, &[ServerId]) -> T,
+) -> Result<Asked<T>, Failure> {
+    if args.server.is_some() || !args.once.is_empty() {
+        let picked = pick(ctx, args.server.as_deref(), &args.once)?;
+        let (ctx, server) = (picked.ctx.as_ref(), &picked.server);
+        let value = with_runtime(plan(ctx, std::slice::from_ref(server)), async |runtime| {
+            ready(ctx, runtime, server, args.timeout).await?;
+            Ok(take(&runtime.catalog(), std::slice::from_ref(server)))
+        })
+        .await?;
+        return Ok(Asked { value, several: false, warnings: Vec::new() });
+    }
+    let (value, mut warnings) = with_runtime(plan(ctx, &[]), async |runtime| {
+        let warnings = settle_all(ctx, runtime, args.timeout).await;
+        let servers: Vec<ServerId> = runtime.status().into_iter().map(|view| view.id).collect();
+        Ok((take(&runtime.catalog(), &servers), warnings))
+    })
+    .await?;
+    warnings.extend(ctx.source_warnings());
+    Ok(Asked { value, several: true, warnings })
+}
+
+/// Waits for all; what does not work becomes a warning.
+async fn settle_all(ctx: &Ctx, runtime: &Runtime, within: Option<Duration>) -> Vec<String> {
+    let views = match within {
+        Some(within) => waiting(ctx, runtime, runtime.settle(&[], within)).await,
+        None => waiting(ctx, runtime, runtime.settle_or_grace(GRACE)).await,
+    };
+    let broken = views.iter().filter(|view| !is_expected(view.state));
+    broken.map(|view| unavailable(ctx, view).message).collect()
+}
+
+fn none(ctx: &Ctx, args: &MaybeServer, what: &str) -> String {
+    if args.server.is_some() || !args.once.is_empty() {
+        return format!("The server offers no {what}.");
+    }
+    let any = ctx.loaded.servers.entries.iter().any(|entry| matches!(entry.state, EntryState::Ready(_)));
+    if any { format!("No server offers {what}.") } else { NOTHING.to_owned() }
+}
+
+fn or_none(text: String, none: impl FnOnce() -> String) -> String {
+    if text.is_empty() { none() } else { text }
+}
+
+/// `tools [S]`
+pub async fn tools(ctx: &Ctx, args: MaybeServer) -> Result<Answer, Failure> {
+    let asked =
+        look(ctx, &args, |catalog, servers| (listing(catalog, servers, ListKind::Tools), conflicts(catalog)))
+            .await?;
+    let (listing, conflicts) = asked.value;
+    let clean = |text: &str| ctx.clean(text);
+    let text = items_text("tool", &listing, asked.several, ctx.style(), &clean);
+    let human = or_none(text, || none(ctx, &args, "tools"));
+    let warnings = listing.warnings.iter().map(|w| ctx.clean(w)).collect::<Vec<_>>();
+    let view = ToolsView { tools: listing.items, quarantined: listing.quarantined, conflicts };
+    Ok(Answer::new("callboard.tools/1", &view, human)?.warn(asked.warnings).warn(warnings))
+}
+
+/// `resources [S]`
+pub async fn resources(ctx: &Ctx, args: MaybeServer) -> Result<Answer, Failure> {
+    let asked = look(ctx, &args, |catalog, servers| {
+        (listing(catalog, servers, ListKind::Resources), listing(catalog, servers, ListKind::Templates))
+    })
+    .await?;
+    let (resources, templates) = asked.value;
+    let clean = |text: &str| ctx.clean(text);
+    let texts = [("resource", &resources), ("template", &templates)]
+        .map(|(head, listing)| items_text(head, listing, asked.several, ctx.style(), &clean));
+    let shown: Vec<&str> = texts.iter().filter(|text| !text.is_empty()).map(String::as_str).collect();
+    let human = or_none(shown.join("\n\n"), || none(ctx, &args, "resources"));
+    let warnings: Vec<String> =
+        resources.warnings.iter().chain(&templates.warnings).map(|w| ctx.clean(w)).collect();
+    let mut quarantined = resources.quarantined;
+    quarantined.extend(templates.quarantined);
+    let view = ResourcesView { resources: resources.items, resource_templates: templates.items, quarantined };
+    Ok(Answer::new("callboard.resources/1", &view, human)?.warn(asked.warnings).warn(warnings))
+}
+
+/// `prompts [S]`
+pub async fn prompts(ctx: &Ctx, args: MaybeServer) -> Result<Answer, Failure> {
+    let asked = look(ctx, &args, |catalog, servers| listing(catalog, servers, ListKind::Prompts)).await?;
+    let listing: Listing = asked.value;
+    let clean = |text: &str| ctx.clean(text);
+    let human =
+        or_none(prompts_text(&listing, asked.several, ctx.style(), &clean), || none(ctx, &args, "prompts"));
+    let warnings: Vec<String> = listing.warnings.iter().map(|w| ctx.clean(w)).collect();
+    let view = PromptsView { prompts: listing.items, quarantined: listing.quarantined };
+    Ok(Answer::new("callboard.prompts/1", &view, human)?.warn(asked.warnings).warn(warnings))
+}
+
+#[derive(Serialize)]
+struct ResultView<'a> {
+    server: &'a str,
+    name: &'a str,
+    result: &'a RawValue,
+    elapsed_ms: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    saved: Vec<String>,
+}
+
+impl<'a> ResultView<'a> {
+    fn new(server: &'a ServerId, name: &'a str, outcome: &'a Outcome) -> Self {
+        Self {
+            server: server.as_str(),
+            name,
+            result: &outcome.result,
+            elapsed_ms: u64::try_from(outcome.elapsed.as_millis()).unwrap_or(u64::MAX),
+            saved: Vec::new(),
+        }
+    }
+}
+
+/// The blocks of a result as text, fit for a person. What a role says stands below it.
+pub fn blocks_text(ctx: &Ctx, rendered: &Rendered) -> String {
+    let roles = rendered.blocks.iter().any(|block| block.kind == BlockKind::Role);
+    let mut out = String::new();
+    for block in &rendered.blocks {
+        let text = ctx.clean(&block.text);
+        match block.kind {
+            BlockKind::Role => {
+                out.push_str(if out.is_empty() { "" } else { "\n" });
+                out.push_str(&text);
+            }
+            _ if roles => out.push_str(&super::text::indent(&text, "  ")),
+            _ => out.push_str(&text),
+        }
+        if !out.ends_with('\n') {
+            out.push('\n');
+        }
+    }
+    out
+}
+
+/// `read S URI`
+pub async fn read(ctx: &Ctx, args: ReadArgs) -> Result<Answer, Failure> {
+    let (server, uri) = match (&args.uri, args.once.is_empty()) {
+        (Some(uri), true) => (Some(args.server.as_str()), uri.clone()),
+        (None, false) => (None, args.server.clone()),
+        (None, true) => {
+            return Err(Failure::usage("the URI of a resource is missing")
+                .fix("`callboard mcp resources SERVER` lists them"));
+        }
+        (Some(_), false) => {
+            return Err(Failure::usage("both a server and a command after `--` are given")
+                .fix("write `callboard mcp read URI -- COMMAND…`"));
+        }
+    };
+    let (server, outcome) =
+        use_one(ctx, server, &args.once, ItemKind::Resource, &uri, None, args.timeout).await?;
+    let rendered = render_resource(&outcome.body);
+    let saved = match &args.output {
+        Some(to) => save_resource(&rendered, &outcome, to)?,
+        None => Vec::new(),
+    };
+    let mut view = ResultView::new(&server, &uri, &outcome);
+    view.saved = saved.iter().map(|path| path.display().to_string()).collect();
+    let human = if saved.is_empty() { blocks_text(ctx, &rendered) } else { saved_text(&saved) };
+    Answer::new("callboard.read/1", &view, human)
+}
+
+/// One line for each saved file.
+pub fn saved_text(saved: &[PathBuf]) -> String {
+    saved.iter().map(|path| format!("saved {}", path.display())).collect::<Vec<_>>().join("\n")
+}
+
+/// Binary parts; a resource that is text is saved as that text.
+fn save_resource(
+    rendered: &Rendered,
+    outcome: &Outcome,
+    to: &std::path::Path,
+) -> Result<Vec<PathBuf>, Failure> {
+    let saved = save::save(rendered, to)?;
+    if !saved.is_empty() {
+        return Ok(saved);
+    }
+    let value: serde_json::Value = serde_json::from_slice(&outcome.body).unwrap_or_default();
+    let contents = value.get("contents").and_then(serde_json::Value::as_array);
+    let text: String = contents
+        .into_iter()
+        .flatten()
+        .filter_map(|part| part.get("text").and_then(serde_json::Value::as_str))
+        .collect();
+    save::write(to, text.as_bytes())?;
+    Ok(vec![to.to_owned()])
+}
+
+/// `prompt S NAME [ARGS]`
+pub async fn prompt(ctx: &Ctx, args: UseArgs, read: &mut dyn ReadText) -> Result<Answer, Failure> {
+    let (server, name, words) = super::call::words(Some(args.server), args.name, args.args, &args.once);
+    let Some(name) = name else {
+        return Err(Failure::usage("the name of a prompt is missing")
+            .fix("`callboard mcp prompts SERVER` lists them"));
+    };
+    let arguments = call_args::texts(call_args::parse(&words, read)?)?;
+    let (server, outcome) =
+        use_one(ctx, server.as_deref(), &args.once, ItemKind::Prompt, &name, Some(arguments), args.timeout)
+            .await?;
+    let human = blocks_text(ctx, &render_prompt(&outcome.body));
+    Answer::new("callboard.prompt/1", &ResultView::new(&server, &name, &outcome), human)
+}
+
+/// Starts one server, sends one request, ends it.
+async fn use_one(
+    ctx: &Ctx,
+    server: Option<&str>,
+    once: &[String],
+    kind: ItemKind,
+    name: &str,
+    arguments: Option<Box<RawValue>>,
+    timeout: Option<Duration>,
+) -> Result<(ServerId, Outcome), Failure> {
+    let picked = pick(ctx, server, once)?;
+    let ctx = picked.ctx.as_ref();
+    let server = picked.server.clone();
+    let call = Invocation {
+        server: server.clone(),
+        kind,
+        name: name.to_owned(),
+        arguments,
+        timeout,
+        approved: false,
+    };
+    let outcome = with_runtime(plan(ctx, std::slice::from_ref(&server)), async |runtime| {
+        ready(ctx, runtime, &server, timeout).await?;
+        invoke(ctx, runtime, call).await
+    })
+    .await?;
+    Ok((server, outcome))
+}
