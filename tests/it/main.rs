@@ -3,8 +3,11 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "in a test, a panic is the report")]
 
 mod calls;
+mod catalogs;
 mod cli;
 mod cli_home;
 mod demo;
+mod handshake;
 mod settling;
+mod supervision;
 mod support;
