@@ -9,3 +9,6 @@ pub mod merge;
 pub mod naming;
 pub mod pages;
 pub mod parse;
+pub mod schema;
+mod schema_walk;
+pub mod violation;
