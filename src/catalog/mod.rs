@@ -11,4 +11,5 @@ pub mod pages;
 pub mod parse;
 pub mod schema;
 mod schema_walk;
+pub mod typed;
 pub mod violation;

@@ -204,11 +204,11 @@ fn short(text: &str) -> &str {
 /// The drafts' own schemas are built in and go into the value at every step.
 fn is_metaschema(reference: &str) -> bool {
     let uri = reference.trim_end_matches('#');
-    uri != "" && jsonschema::Draft::from_schema_uri(uri) != jsonschema::Draft::Unknown
+    !uri.is_empty() && jsonschema::Draft::from_schema_uri(uri) != jsonschema::Draft::Unknown
 }
 
 /// A JSON pointer in a fragment: percent escapes resolved.
-fn decoded(pointer: &str) -> String {
+pub(super) fn decoded(pointer: &str) -> String {
     let mut bytes = Vec::with_capacity(pointer.len());
     let mut rest = pointer.as_bytes();
     while let Some((&first, tail)) = rest.split_first() {
@@ -260,8 +260,8 @@ fn same(node: &Value) -> impl Iterator<Item = &Value> {
     one.chain(lists).chain(maps.map(|(_, inner)| inner).filter(|inner| inner.is_object()))
 }
 
-fn named<'a>(node: &'a Value) -> impl Iterator<Item = &'a str> {
-    REFERENCE.iter().filter_map(move |key| node.get(*key)?.as_str())
+fn named(node: &Value) -> impl Iterator<Item = &str> {
+    REFERENCE.iter().filter_map(|key| node.get(*key)?.as_str())
 }
 
 /// Longest chain of schemas for one value that begins here; an error for a circle.

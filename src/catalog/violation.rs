@@ -294,7 +294,7 @@ fn alternatives(
     let of_kind = |e: &ValidationError<'_>| {
         e.instance_path().as_str() == path.as_str() && matches!(e.kind(), ValidationErrorKind::Type { .. })
     };
-    let other_kind = |branch: &&Vec<ValidationError<'static>>| branch.iter().any(|e| of_kind(e));
+    let other_kind = |branch: &&Vec<ValidationError<'static>>| branch.iter().any(of_kind);
     let fitting: Vec<_> = context.iter().filter(|branch| !other_kind(branch)).collect();
     if fitting.is_empty() {
         let mut kinds: Vec<String> = Vec::new();
