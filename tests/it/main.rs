@@ -8,6 +8,7 @@ mod cli;
 mod cli_home;
 mod demo;
 mod handshake;
+mod http;
 mod settling;
 mod supervision;
 mod support;

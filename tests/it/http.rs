@@ -1,0 +1,438 @@
+//! HTTP links against `badmcp --http`: the reproductions of the field reports about
+//! sessions, streams, headers and redirects, from [`connect`] to the server's own trace.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use callboard::call::Delivery;
+use callboard::catalog::items::ListKind;
+use callboard::transport::http::{Client, param_headers};
+use callboard::transport::link::{ExchangeError, ExchangeFault, LinkEvent, Outbound, Reply};
+use callboard::transport::{
+    Attempt, ConnectError, Connection, Connector, HttpEndpoint, LinkFault, LinkSettings, ProtocolChoice,
+    connect, list,
+};
+use callboard::wire::splice::{self, RequestSplice};
+use serde_json::Value;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const FRAME_MAX: usize = 16 << 20;
+
+/// A running `badmcp --http`; it ends with its stdin.
+struct Bad {
+    child: Child,
+    folder: tempfile::TempDir,
+    port: u16,
+}
+
+impl Drop for Bad {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Bad {
+    async fn start(flags: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let mut program = std::env::current_exe().unwrap();
+        program.pop();
+        program.pop();
+        let child = Command::new(program.join("examples/badmcp"))
+            .args(["--http", "0", "--die-with-stdin", "--port-file"])
+            .arg(path("port"))
+            .arg("--trace")
+            .arg(path("trace"))
+            .arg("--control")
+            .arg(path("control"))
+            .arg("--count")
+            .arg(path("count"))
+            .args(flags.split_whitespace())
+            .stdin(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("badmcp is built by `cargo test`");
+        let mut bad = Self { child, folder, port: 0 };
+        let file = bad.path("port");
+        until("badmcp listens", || file.exists()).await;
+        bad.port = std::fs::read_to_string(&file).unwrap().trim().parse().unwrap();
+        bad
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn endpoint(&self, path: &str) -> HttpEndpoint {
+        HttpEndpoint { url: format!("http://127.0.0.1:{}{path}", self.port), headers: Vec::new() }
+    }
+
+    fn command(&self, line: &str) {
+        let mut file =
+            std::fs::OpenOptions::new().create(true).append(true).open(self.path("control")).unwrap();
+        writeln!(file, "{line}").unwrap();
+    }
+
+    /// The events of one kind in the trace.
+    fn trace(&self, kind: &str) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.path("trace")).unwrap();
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.filter(|event| event["ev"] == kind).collect()
+    }
+
+    /// How often a method arrived.
+    fn count(&self, method: &str) -> usize {
+        self.trace("in").iter().filter(|event| event["method"] == method).count()
+    }
+
+    /// How often the tool `count` ran.
+    fn executed(&self) -> usize {
+        std::fs::read_to_string(self.path("count")).unwrap_or_default().lines().count()
+    }
+}
+
+/// Waits for a condition on files of another process.
+async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let mut tick = tokio::time::interval(Duration::from_millis(5));
+    let wait = async {
+        while !holds() {
+            tick.tick().await;
+        }
+    };
+    assert!(tokio::time::timeout(PATIENCE, wait).await.is_ok(), "never: {what}");
+}
+
+fn settings(protocol: ProtocolChoice) -> LinkSettings {
+    LinkSettings {
+        frame_max: FRAME_MAX,
+        protocol,
+        remembered: None,
+        roots: Vec::new(),
+        list_timeout: PATIENCE,
+        http: Client::new(),
+    }
+}
+
+async fn try_connect(endpoint: HttpEndpoint, protocol: ProtocolChoice) -> Result<Connection, ConnectError> {
+    let (connector, settings, attempt) = (Connector::Http(endpoint), settings(protocol), Attempt::default());
+    let connecting = connect(&connector, &settings, &attempt);
+    tokio::time::timeout(PATIENCE, connecting).await.expect("connecting takes too long")
+}
+
+/// A server with these flags, connected.
+async fn connected(flags: &str) -> (Bad, Connection) {
+    let bad = Bad::start(flags).await;
+    let connection = try_connect(bad.endpoint("/mcp"), ProtocolChoice::Auto).await;
+    (bad, connection.unwrap_or_else(|e| panic!("{flags}: {e:?}")))
+}
+
+/// The fault with which a connection to a server with these flags fails.
+async fn refused(flags: &str, path: &str) -> LinkFault {
+    let bad = Bad::start(flags).await;
+    try_connect(bad.endpoint(path), ProtocolChoice::Auto).await.expect_err(flags).fault
+}
+
+async fn call_with(
+    connection: &Connection,
+    tool: &str,
+    arguments: &str,
+    headers: Vec<(String, String)>,
+) -> Result<Reply, ExchangeError> {
+    let id = connection.link.next_id();
+    let params = Bytes::from(format!(r#"{{"name":"{tool}","arguments":{arguments}}}"#));
+    let parts = splice::request(&RequestSplice {
+        id,
+        method: "tools/call",
+        params: &params,
+        name: None,
+        arguments_default: false,
+        progress: true,
+        meta: &connection.established.meta,
+    })
+    .unwrap();
+    let outbound = Outbound {
+        id,
+        method: "tools/call".to_owned(),
+        name: Some(tool.to_owned()),
+        parts,
+        progress: None,
+        headers,
+    };
+    let exchange = connection.link.start(outbound);
+    tokio::time::timeout(PATIENCE, exchange.answer).await.expect("the call takes too long").unwrap()
+}
+
+async fn call(connection: &Connection, tool: &str, arguments: &str) -> Result<Reply, ExchangeError> {
+    call_with(connection, tool, arguments, Vec::new()).await
+}
+
+/// Calls `echo` and expects the text back.
+async fn echo(connection: &Connection, text: &str) {
+    let arguments = serde_json::json!({ "text": text }).to_string();
+    let reply = call(connection, "echo", &arguments).await.unwrap_or_else(|e| panic!("{text}: {e:?}"));
+    let body: Value = serde_json::from_slice(&reply.body()).unwrap();
+    assert_eq!(body["content"][0]["text"], text, "{body}");
+}
+
+async fn tools(connection: &Connection) -> usize {
+    let listed = list::fetch(&connection.link, &connection.established, ListKind::Tools, PATIENCE).await;
+    listed.expect("tools/list").list.items.len()
+}
+
+#[tokio::test]
+async fn an_expired_session_is_renewed_once_per_expiry() {
+    let (bad, connection) = connected("--session-expire 3").await;
+    for n in 0..10 {
+        echo(&connection, &format!("call {n}")).await;
+    }
+    assert_eq!(bad.count("initialize"), 1 + 3, "10 calls, 3 in each session");
+    assert_eq!(bad.count("notifications/initialized"), 1 + 3);
+}
+
+#[tokio::test]
+async fn a_session_that_never_works_is_a_clear_failure_after_two_initializes() {
+    let (bad, connection) = connected("--session-expire 0").await;
+    let error = call(&connection, "echo", "{}").await.unwrap_err();
+    assert!(matches!(&error.fault, ExchangeFault::Lost(LinkFault::Config(text)) if text.contains("session")));
+    assert_eq!(error.delivery, Delivery::NotSent);
+    assert!(call(&connection, "echo", "{}").await.is_err());
+    assert!(bad.count("initialize") <= 2);
+}
+
+#[tokio::test]
+async fn other_spellings_of_a_lost_session_are_renewed_too() {
+    for flags in ["--session-expire-200", "--session-400"] {
+        let (bad, connection) = connected(flags).await;
+        for n in 0..4 {
+            echo(&connection, &format!("call {n}")).await;
+        }
+        assert_eq!(bad.count("initialize"), 1 + 3, "{flags}");
+    }
+    let (bad, connection) = connected("--session-id-dup-header").await;
+    echo(&connection, "one id").await;
+    assert_eq!(bad.count("initialize"), 1);
+}
+
+#[tokio::test]
+async fn every_stream_dialect_works() {
+    for flags in [
+        "--sse-crlf --sse-multiline --sse-comments --sse-no-event-name --dribble 1",
+        "--http-answer sse --sse-cr --content-charset",
+        "--http-answer sse --sse-prime --sse-multiline",
+        "--http-answer sse --dribble 3 --no-keep-alive",
+        "--http-answer json --content-charset",
+        "--stateless --no-get --no-delete",
+        "--era modern --http-answer sse --sse-crlf",
+    ] {
+        let (_bad, connection) = connected(flags).await;
+        assert_eq!(tools(&connection).await, 13, "{flags}");
+        echo(&connection, "zwölf € 🦀").await;
+    }
+}
+
+#[tokio::test]
+async fn comments_keep_a_stream_alive_and_the_result_arrives() {
+    let (_bad, connection) = connected("--sse-comments 50 --http-answer sse --slow 600").await;
+    echo(&connection, "late").await;
+}
+
+#[tokio::test]
+async fn strict_servers_are_satisfied_whatever_headers_are_configured() {
+    for flags in [
+        "--strict-accept",
+        "--strict-version-header --init-version 2025-03-26",
+        "--era modern --strict-accept",
+    ] {
+        let bad = Bad::start(flags).await;
+        let mut endpoint = bad.endpoint("/mcp");
+        endpoint.headers = vec![("accept".into(), "*/*".into()), ("MCP-Protocol-Version".into(), "1".into())];
+        let connection = try_connect(endpoint, ProtocolChoice::Auto).await.expect(flags);
+        echo(&connection, "strict").await;
+        if flags.contains("2025-03-26") {
+            until("the GET came", || bad.trace("http").iter().any(|e| e["method"] == "GET")).await;
+        }
+        connection.link.close().await;
+        let refused: Vec<_> =
+            bad.trace("http-out").into_iter().filter(|e| e["status"].as_u64() >= Some(400)).collect();
+        let after_the_probe: Vec<_> = refused.iter().skip(1).collect();
+        assert!(after_the_probe.is_empty(), "{flags}: {refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn redirects_follow_the_rules() {
+    let (_bad, connection) = connected("--redirect 307:/mcp/").await;
+    echo(&connection, "followed").await;
+
+    let began = Instant::now();
+    let LinkFault::Config(text) = refused("--redirect 301:/mcp/", "/mcp").await else {
+        panic!("another fault")
+    };
+    assert!(text.contains("/mcp/") && began.elapsed() < Duration::from_secs(1), "{text}");
+    assert!(matches!(refused("--redirect loop", "/mcp").await, LinkFault::Config(_)));
+
+    let other = Bad::start("").await;
+    let bad = Bad::start(&format!("--redirect 307:http://127.0.0.1:{}/mcp", other.port)).await;
+    let mut endpoint = bad.endpoint("/mcp");
+    endpoint.headers = vec![("X-Api-Key".into(), "canary".into())];
+    assert!(try_connect(endpoint, ProtocolChoice::Auto).await.is_err());
+    assert!(other.trace("http").is_empty(), "the other origin saw nothing");
+}
+
+#[tokio::test]
+async fn a_server_that_wants_a_token_needs_auth_until_it_gets_it() {
+    let fault = refused("--auth bearer", "/mcp").await;
+    assert!(matches!(&fault, LinkFault::NeedsAuth(text) if text.contains("401")), "{fault:?}");
+    let bad = Bad::start("--auth bearer --token tok-canary --echo-auth-in-error --http-fail 500@call").await;
+    let mut endpoint = bad.endpoint("/mcp");
+    endpoint.headers = vec![("Authorization".into(), "Bearer tok-canary".into())];
+    let connection = try_connect(endpoint, ProtocolChoice::Auto).await.unwrap();
+    let error = call(&connection, "echo", "{}").await.unwrap_err();
+    assert!(matches!(error.fault, ExchangeFault::Http { status: 500, .. }), "{error:?}");
+    assert!(!format!("{error:?}").contains("canary"), "{error:?}");
+}
+
+#[tokio::test]
+async fn throttling_and_server_faults_are_told_apart() {
+    let (_bad, connection) = connected("--http-fail 429:7@call").await;
+    let error = call(&connection, "echo", "{}").await.unwrap_err();
+    assert_eq!(error.fault, ExchangeFault::Throttled(Duration::from_secs(7)));
+    let (_bad, connection) = connected("--http-fail 503@call").await;
+    let error = call(&connection, "echo", "{}").await.unwrap_err();
+    assert!(matches!(error.fault, ExchangeFault::Http { status: 503, .. }));
+}
+
+#[tokio::test]
+async fn what_the_server_asks_before_and_during_a_call_is_answered() {
+    let flags = "--request-roots-before-init --request sampling,elicitation,unknown,ping@call --request-wait";
+    let (_bad, connection) = connected(flags).await;
+    let began = Instant::now();
+    call(&connection, "echo", "{}").await.unwrap();
+    assert!(began.elapsed() < Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn notifications_before_the_handshake_are_fine_and_initialized_comes_before_the_first_list() {
+    for flags in ["--notify-before-init 3 --require-initialized", "--require-initialized error"] {
+        let (_bad, connection) = connected(flags).await;
+        assert_eq!(tools(&connection).await, 13, "{flags}");
+    }
+}
+
+#[tokio::test]
+async fn revisions_are_negotiated() {
+    for (flags, want) in [
+        ("--reject-newer-version 2025-06-18", "2025-06-18"),
+        ("--init-version 2024-11-05", "2024-11-05"),
+        ("--init-version 2025-03-26", "2025-03-26"),
+        ("--era both", "2026-07-28"),
+        ("--era modern", "2026-07-28"),
+        ("", "2025-11-25"),
+    ] {
+        let (_bad, connection) = connected(flags).await;
+        assert_eq!(connection.established.revision.as_str(), want, "{flags}");
+        echo(&connection, want).await;
+    }
+    let fault = refused("--init-version 1999-01-01", "/mcp").await;
+    assert!(
+        matches!(&fault, LinkFault::Protocol(text) if text.contains("1999-01-01") && text.contains("2025-11-25"))
+    );
+}
+
+#[tokio::test]
+async fn the_old_transport_is_recognised() {
+    let LinkFault::Config(text) = refused("--old-sse", "/sse").await else { panic!("another fault") };
+    assert!(text.contains("old HTTP+SSE transport, which is not spoken yet"), "{text}");
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_in_the_answer_is_outcome_unknown_and_never_replayed() {
+    for flags in ["--drop-mid-answer", "--drop-mid-answer --era modern"] {
+        let (bad, connection) = connected(flags).await;
+        let error = call(&connection, "count", "{}").await.unwrap_err();
+        assert!(matches!(error.fault, ExchangeFault::Lost(_)), "{flags}: {error:?}");
+        assert_eq!(error.delivery, Delivery::Unknown, "{flags}");
+        assert_eq!(bad.executed(), 1, "{flags}");
+    }
+    let (mut bad, connection) = connected("--exit-after-execute").await;
+    let error = call(&connection, "count", "{}").await.unwrap_err();
+    assert_eq!((error.delivery, bad.executed()), (Delivery::Unknown, 1));
+    until("it is gone", || bad.child.try_wait().unwrap().is_some()).await;
+    // Now nobody listens: known not to have been sent.
+    let error = call(&connection, "count", "{}").await.unwrap_err();
+    assert_eq!(error.delivery, Delivery::NotSent, "{error:?}");
+}
+
+#[tokio::test]
+async fn parallel_calls_do_not_wait_for_each_other() {
+    let (_bad, connection) = connected("--slow 500 --reorder").await;
+    let began = Instant::now();
+    let calls = (0..20).map(|n| echo_owned(&connection, n));
+    futures_util::future::join_all(calls).await;
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+}
+
+async fn echo_owned(connection: &Connection, n: usize) {
+    echo(connection, &format!("payload {n}")).await;
+}
+
+#[tokio::test]
+async fn an_answer_over_the_cap_fails_its_call_alone() {
+    let (_bad, connection) = connected("--huge-line 17@call").await;
+    let error = call(&connection, "echo", "{}").await.unwrap_err();
+    assert_eq!(error.fault, ExchangeFault::TooLong(FRAME_MAX));
+    assert_eq!(tools(&connection).await, 13);
+}
+
+#[tokio::test]
+async fn list_changes_are_heard_in_both_eras() {
+    for flags in ["", "--era modern"] {
+        let (bad, mut connection) = connected(flags).await;
+        let open = if flags.is_empty() {
+            |event: &Value| event["ev"] == "http" && event["method"] == "GET"
+        } else {
+            |event: &Value| event["method"] == "subscriptions/listen"
+        };
+        until("the stream is open", || bad.trace("http").iter().chain(&bad.trace("in")).any(open)).await;
+        bad.command("add-tool late");
+        bad.command("notify tools");
+        let event = tokio::time::timeout(PATIENCE, connection.events.recv()).await.unwrap().unwrap();
+        let LinkEvent::Notification { method, .. } = event else { panic!("{event:?}") };
+        assert_eq!(method, "notifications/tools/list_changed", "{flags}");
+        assert_eq!(tools(&connection).await, 14);
+    }
+}
+
+#[tokio::test]
+async fn sessions_that_expire_in_the_background_are_renewed_and_the_owner_is_told() {
+    let (bad, mut connection) = connected("").await;
+    bad.command("expire-sessions");
+    until("the sessions are gone", || !bad.trace("control").is_empty()).await;
+    echo(&connection, "renewed").await;
+    let told =
+        async { while !matches!(connection.events.recv().await.unwrap(), LinkEvent::SessionRenewed) {} };
+    tokio::time::timeout(PATIENCE, told).await.expect("never told");
+    assert_eq!(bad.count("initialize"), 2);
+}
+
+#[tokio::test]
+async fn mirrored_parameters_are_accepted_by_a_server_that_checks_them() {
+    let (_bad, connection) = connected("--era modern --param-headers").await;
+    let listed = list::fetch(&connection.link, &connection.established, ListKind::Tools, PATIENCE).await;
+    let list = listed.unwrap().list;
+    let tool = list.items.iter().find(|item| item.name == "located").unwrap();
+    let tool: Value = serde_json::from_slice(&tool.raw).unwrap();
+    let schema = tool["inputSchema"].to_string();
+    for arguments in [r#"{"region":"eu-west"}"#, r#"{"region":"Zürich"}"#, r#"{"region":" edge "}"#] {
+        let headers = param_headers(schema.as_bytes(), arguments.as_bytes());
+        assert_eq!(headers.len(), 1);
+        let reply = call_with(&connection, "located", arguments, headers).await.unwrap();
+        assert!(!reply.response.is_error, "{:?}", reply.body());
+    }
+    let reply = call(&connection, "located", r#"{"region":"eu-west"}"#).await.unwrap();
+    assert!(reply.response.is_error, "without the header the server refuses");
+}
