@@ -9,6 +9,7 @@ mod cli_home;
 mod demo;
 mod handshake;
 mod http;
+mod promises;
 mod settling;
 mod supervision;
 mod support;
