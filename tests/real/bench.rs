@@ -51,9 +51,13 @@ impl Bench {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let bench = Self { folder };
-        fs::create_dir(bench.path("home")).unwrap();
-        fs::write(bench.path("a.txt"), "first line\nzweite Zeile: äöü \u{1F375}\n").unwrap();
-        fs::write(bench.path("tone.wav"), silent_wav()).unwrap();
+        for inner in ["home", "config", "files"] {
+            fs::create_dir(bench.path(inner)).unwrap();
+        }
+        fs::write(bench.path("files/a.txt"), "first line\nzweite Zeile: äöü \u{1F375}\n").unwrap();
+        fs::write(bench.path("files/tone.wav"), silent_wav()).unwrap();
+        let graph = json!({"type": "entity", "name": "tea", "entityType": "drink", "observations": ["hot"]});
+        fs::write(bench.path("memory.jsonl"), format!("{graph}\n")).unwrap();
         bench
     }
 
@@ -81,7 +85,7 @@ impl Bench {
         }?;
         let mut env = Vec::new();
         match name {
-            "filesystem" => args.push(text(&self.path(""))),
+            "filesystem" => args.push(text(&self.path("files"))),
             "memory" => env.push(("MEMORY_FILE_PATH".to_owned(), text(&self.path("memory.jsonl")))),
             "git" => args.extend(["--repository".to_owned(), text(&self.repository())]),
             "time" => args.extend(["--local-timezone".to_owned(), "UTC".to_owned()]),
@@ -118,7 +122,7 @@ impl Bench {
     pub(crate) fn config(&self, name: &str, entries: &[(&str, Value)]) -> Config<'_> {
         let servers: Value =
             entries.iter().map(|(name, entry)| ((*name).to_owned(), entry.clone())).collect();
-        let file = self.path(&format!("{name}.mcp.json"));
+        let file = self.path(&format!("config/{name}.json"));
         fs::write(&file, json!({"mcpServers": servers}).to_string()).unwrap();
         Config { bench: self, file }
     }
@@ -134,7 +138,7 @@ pub(crate) struct Config<'a> {
 #[derive(Debug, Deserialize)]
 pub(crate) struct Seen {
     /// The name, URI or template that the server gave it.
-    #[serde(alias = "uri", alias = "uri_template")]
+    #[serde(alias = "name", alias = "uri", alias = "uri_template")]
     pub(crate) raw_name: String,
     /// The definition, raw.
     #[serde(deserialize_with = "raw")]
@@ -176,10 +180,12 @@ impl Config<'_> {
     /// The raw `data.result` of a verb that uses a server, or the raw error that it answered.
     pub(crate) fn result(&self, verb: &[&str]) -> String {
         let out = output(self.command(verb));
-        let (data, found) = raw_member(&out.stdout, "data");
-        assert!(found, "{verb:?}: {out:?}");
-        let (result, found) = raw_member(&data, "result");
-        if found { result } else { raw_member(&data, "error").0 }
+        let member = |path: [&str; 2]| {
+            let outer = raw_member(&out.stdout, path[0]).0;
+            Some(raw_member(&outer, path[1])).filter(|(_, found)| *found).map(|(text, _)| text)
+        };
+        let raw = member(["data", "result"]).or_else(|| member(["error", "rpc_error"]));
+        raw.unwrap_or_else(|| panic!("{verb:?} has no answer of the server: {out:?}"))
     }
 
     /// The one line of an answer, and when it was there.
