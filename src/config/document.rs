@@ -3,6 +3,7 @@
 //! accepted. Must never expand or judge an entry. Called by `config::load` and `config::edit`.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use jsonc_parser::ast;
@@ -15,8 +16,8 @@ use super::suggest;
 /// Line and column, both from 1; columns count characters.
 pub type Position = (usize, usize);
 
-/// One entry as written, unexpanded.
-#[derive(Clone, Debug, PartialEq)]
+/// One entry as written, unexpanded. `Debug` shows no value: literals may be secret.
+#[derive(Clone, PartialEq)]
 pub struct Definition {
     /// The name, not yet checked.
     pub name: String,
@@ -32,6 +33,15 @@ pub struct Definition {
     pub positions: BTreeMap<String, Position>,
     /// What the syntax alone already shows: keys written twice, hidden duplicates.
     pub issues: Vec<Issue>,
+}
+
+impl fmt::Debug for Definition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Definition")
+            .field("key", &self.key)
+            .field("source", &self.source)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Definition {
@@ -445,5 +455,125 @@ impl<'a> Lines<'a> {
         let start = self.starts[line - 1];
         let column = self.text.get(start..at).map_or(at - start, |head| strip_bom(head).chars().count());
         (line, column + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::spec::Scope;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn read(text: &str, form: Form) -> Document {
+        let source = Source { scope: Scope::User, origin: "f.json".into() };
+        parse(text, &source, Path::new("/base"), form)
+    }
+
+    #[test]
+    fn every_key_knows_its_line_and_column() {
+        let text = "{\n  \"mcpServers\": {\n    \"s\": {\n      \"env\": {\"Ä\": \"1\", \"B\": 2},\n      \"args\": [\"a\",\n        \"b\"]}}}";
+        let definition = &read(text, Form::File).definitions[0];
+        assert_eq!(definition.key, "mcpServers.s");
+        let at = |within: &str| definition.issue(Severity::Error, within, "x").position.unwrap();
+        assert_eq!(at(""), (3, 5));
+        assert_eq!(at("env"), (4, 7));
+        assert_eq!(at("env.B"), (4, 25));
+        assert_eq!(at("args[1]"), (6, 9));
+        // An unknown key path points at the nearest key around it.
+        assert_eq!(at("args[7]"), (5, 7));
+        assert_eq!(at("gone.deep"), (3, 5));
+    }
+
+    #[test]
+    fn a_byte_order_mark_moves_no_column() {
+        let text = "\u{feff}{\"mcpServers\": {\"s\": 1}}";
+        assert_eq!(read(text, Form::File).definitions[0].positions[""], (1, 17));
+    }
+
+    #[test]
+    fn values_are_taken_as_written() {
+        let text = r#"{"mcpServers": {"s": {"a": [1, -2.5, 1e3, true, null, "ü\n\u00e4"], "b": {}}}}"#;
+        let definition = &read(text, Form::File).definitions[0];
+        assert_eq!(definition.value, json!({"a": [1, -2.5, 1000.0, true, null, "ü\nä"], "b": {}}));
+    }
+
+    #[test]
+    fn numbers_and_nesting_out_of_range_are_told() {
+        let deep = format!(
+            "{{\"mcpServers\": {{\"s\": {{\"a\": 1e999, \"b\": {}{}}}}}}}",
+            "[".repeat(80),
+            "]".repeat(80)
+        );
+        let messages: Vec<String> =
+            read(&deep, Form::File).definitions[0].issues.iter().map(|issue| issue.message.clone()).collect();
+        assert_eq!(messages, ["number out of range", "nested too deep"]);
+        let bottomless = "[".repeat(100_000);
+        assert_eq!(read(&bottomless, Form::File).issues.len(), 1);
+    }
+
+    #[test]
+    fn looser_dialects_are_refused() {
+        for text in [
+            "{a: 1}",
+            "{'a': 1}",
+            "{\"a\": 0x1}",
+            "{\"a\": +1}",
+            "{\"a\": .5}",
+            "{\"a\": 1 \"b\": 2}",
+            "{} {}",
+            "NaN",
+        ] {
+            assert_eq!(read(text, Form::File).issues.len(), 1, "{text}");
+        }
+    }
+
+    #[test]
+    fn stray_keys_are_one_warning() {
+        let document = read(
+            r#"{"a": 1, "b": {}, "c": [], "d": 1, "e": 2, "f": 3, "g": 4, "mcpServers": {}}"#,
+            Form::File,
+        );
+        assert_eq!(document.issues.len(), 1);
+        assert!(
+            document.issues[0].message.contains("7 unknown keys")
+                && document.issues[0].message.ends_with("and 2 more")
+        );
+    }
+
+    #[test]
+    fn a_file_without_servers_says_so() {
+        for (text, part) in [("", "empty"), ("// x\n", "empty"), (r#"{"$schema": "x"}"#, "no \"mcpServers\"")]
+        {
+            let document = read(text, Form::File);
+            assert!(document.issues[0].message.contains(part), "{text}");
+            assert_eq!(document.issues[0].severity, Severity::Warning);
+        }
+        assert!(read("{}", Form::File).issues.is_empty());
+        assert!(read("{}", Form::Inline).issues.is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic_and_every_fault_has_a_place(text in ".{0,80}") {
+            for form in [Form::File, Form::Inline] {
+                let document = read(&text, form);
+                for issue in document.issues.iter().filter(|issue| issue.severity == Severity::Error) {
+                    prop_assert!(issue.position.is_some() && !issue.message.is_empty());
+                }
+            }
+        }
+
+        #[test]
+        fn what_serde_reads_is_read_the_same(entries in proptest::collection::btree_map("[a-z. ]{1,6}", 0u32..9, 0..5)) {
+            let map: Map<String, Value> =
+                entries.iter().map(|(k, v)| (k.clone(), json!({"command": "x", "n": v}))).collect();
+            let text = serde_json::to_string_pretty(&json!({"mcpServers": map})).unwrap();
+            let document = read(&text, Form::File);
+            prop_assert!(document.issues.is_empty());
+            let back: Map<String, Value> =
+                document.definitions.into_iter().map(|definition| (definition.name, definition.value)).collect();
+            prop_assert_eq!(back, map);
+        }
     }
 }

@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 use super::document::{self, MAP_KEYS, Position};
 use super::merge::check_name;
 
-/// One change.
-#[derive(Clone, Debug, PartialEq)]
+/// One change. `Debug` shows no entry: literals may be secret.
+#[derive(Clone, PartialEq)]
 pub enum Edit {
     /// Writes an entry; one of that name is replaced only if `replace` says so.
     Put {
@@ -39,6 +39,18 @@ pub enum Edit {
         /// When there is no such entry: write one that turns off the name of a weaker source.
         mask: bool,
     },
+}
+
+impl fmt::Debug for Edit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verb = match self {
+            Self::Put { .. } => "Put",
+            Self::Remove { .. } => "Remove",
+            Self::Enable { .. } => "Enable",
+            Self::Disable { .. } => "Disable",
+        };
+        f.debug_tuple(verb).field(&self.name()).finish()
+    }
 }
 
 impl Edit {
@@ -226,6 +238,116 @@ fn input(value: &Value) -> CstInputValue {
         Value::Array(items) => CstInputValue::Array(items.iter().map(input).collect()),
         Value::Object(map) => {
             CstInputValue::Object(map.iter().map(|(key, value)| (key.clone(), input(value))).collect())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    /// An entry as somebody might write it, with a comment inside that names it.
+    fn entry_text(index: usize, style: u8) -> String {
+        match style % 4 {
+            0 => format!("{{\"command\": \"c{index}\"}}"),
+            1 => format!("{{ /* in {index} */\n    \"url\" : \"http://h/{index}\",\n  }}"),
+            2 => format!("{{\n\t\"command\":\"c{index}\", // in {index}\n\t\"args\":[\"//no\",1.50,],\n}}"),
+            _ => format!("{{\"enabled\":false,\"command\":\"c{index}\",\"disabled\":true}}"),
+        }
+    }
+
+    /// A whole file: entries with comments around them, in a layout of its own.
+    fn document_text(styles: &[u8], newline: bool, trailing: bool, key: &str) -> (String, Vec<String>) {
+        let gap = if newline { "\n  " } else { " " };
+        let parts: Vec<String> = styles
+            .iter()
+            .enumerate()
+            .map(|(index, style)| format!("\"n{index}\": {}", entry_text(index, *style)))
+            .collect();
+        let body: Vec<String> =
+            parts.iter().enumerate().map(|(index, part)| format!("/* before {index} */ {part}")).collect();
+        let comma = if trailing && !parts.is_empty() { "," } else { "" };
+        let text = format!(
+            "// head\n{{{gap}\"keep\": [1, 2.50, \"x\"],{gap}\"{key}\": {{{gap}{}{comma}{gap}}},{gap}\"last\": null{gap}}}\n// tail\n",
+            body.join(&format!(",{gap}"))
+        );
+        (text, parts)
+    }
+
+    fn put(name: &str) -> Edit {
+        let entry = json!({"command": "new", "args": ["a\"b", "ü"], "env": {"K": "v"}});
+        Edit::Put { name: name.into(), entry: entry.as_object().unwrap().clone(), replace: true }
+    }
+
+    proptest! {
+        #[test]
+        fn an_edit_of_one_entry_keeps_all_other_text(
+            styles in proptest::collection::vec(0u8..4, 1..6),
+            newline: bool,
+            trailing: bool,
+            servers: bool,
+            pick: prop::sample::Index,
+            verb in 0u8..5,
+        ) {
+            let key = if servers { "servers" } else { "mcpServers" };
+            let (text, parts) = document_text(&styles, newline, trailing, key);
+            let index = pick.index(styles.len());
+            let name = format!("n{index}");
+            let edit = match verb {
+                0 => put("fresh"),
+                1 => put(&name),
+                2 => Edit::Remove { name: name.clone() },
+                3 => Edit::Enable { name: name.clone() },
+                _ => Edit::Disable { name: name.clone(), mask: false },
+            };
+            let edited = apply(&text, &edit).unwrap();
+            let mut from = 0;
+            for (other, part) in parts.iter().enumerate().filter(|(other, _)| verb == 0 || *other != index) {
+                let at = edited[from..].find(part.as_str());
+                prop_assert!(at.is_some(), "{other} lost or moved:\n{text}\n{edited}");
+                from += at.unwrap() + part.len();
+            }
+            for kept in ["// head\n", "// tail\n", "\"keep\": [1, 2.50, \"x\"]", "\"last\": null"] {
+                prop_assert!(edited.contains(kept), "{kept} lost:\n{edited}");
+            }
+            for other in (0..styles.len()).filter(|other| *other != index) {
+                let comment = format!("/* before {other} */");
+                prop_assert!(edited.contains(&comment), "{comment} lost:\n{edited}");
+            }
+            prop_assert!(document::value_of(&edited).is_some());
+            // Once more changes nothing further, or says that there is nothing left to do.
+            match apply(&edited, &edit) {
+                Ok(again) => prop_assert_eq!(again, edited),
+                Err(fault) => prop_assert_eq!(fault, EditFault::Missing),
+            }
+        }
+
+        #[test]
+        fn adding_and_removing_an_entry_restores_the_file(
+            styles in proptest::collection::vec(0u8..4, 1..6),
+            trailing: bool,
+        ) {
+            let (text, _) = document_text(&styles, true, trailing, "mcpServers");
+            let added = apply(&text, &put("fresh")).unwrap();
+            let removed = apply(&added, &Edit::Remove { name: "fresh".into() }).unwrap();
+            prop_assert_eq!(document::value_of(&removed), document::value_of(&text));
+            prop_assert!(removed.contains("// head") && removed.contains("// tail"));
+        }
+
+        #[test]
+        fn no_text_makes_an_edit_panic(text in ".{0,60}", name in ".{0,8}") {
+            let _ = apply(&text, &put(&name));
+            let _ = apply(&text, &Edit::Remove { name: name.clone() });
+            let _ = apply(&text, &Edit::Disable { name, mask: true });
+        }
+
+        #[test]
+        fn json_like_text_never_makes_an_edit_panic(text in "[{}\\[\\]:,\"a/* \n1]{0,40}") {
+            if let Ok(edited) = apply(&text, &put("s")) {
+                prop_assert!(document::value_of(&edited).is_some());
+            }
         }
     }
 }

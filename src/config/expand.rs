@@ -52,7 +52,7 @@ impl ExpandError {
 }
 
 /// A piece of an unexpanded text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Piece<'a> {
     Literal(&'a str),
     /// `$$`
@@ -64,14 +64,20 @@ enum Piece<'a> {
     Secret(&'a str),
 }
 
-/// An expanded text.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// An expanded text. `Debug` shows none of it.
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Expanded {
     /// The text.
     pub text: String,
     /// The values that came out of stored secrets and of variables that are not plainly
     /// ordinary (such as `HOME`): candidates for the redactor.
     pub inserted: Vec<String>,
+}
+
+impl std::fmt::Debug for Expanded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Expanded").finish_non_exhaustive()
+    }
 }
 
 /// Expands one text. The first fault is the error.

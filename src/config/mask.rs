@@ -64,3 +64,53 @@ fn mask_other(name: &str, value: &Value) -> Value {
         plain => plain.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_entry_keeps_its_shape_and_loses_its_literals() {
+        let shown = mask_definition(&json!({
+            "command": "npx",
+            "args": ["-y", "--token", "canary", "${A}"],
+            "env": {"A": "canary", "B": "${B}", "C": 17, "D": ["canary"]},
+            "url": "https://u:canary@h/?k=canary",
+            "headers": {"Authorization": "Bearer canary"},
+            "bearer_token_env": "TOKEN",
+            "oauth": {"client_id": "x", "client_secret": "canary"},
+            "apiKey": {"deep": ["canary"]},
+            "trust": "trusted",
+            "timeout": 30,
+            "readOnly": true
+        }));
+        assert_eq!(
+            shown,
+            json!({
+                "command": "npx",
+                "args": ["-y", "--token", "[redacted]", "${A}"],
+                "env": {"A": "[redacted]", "B": "${B}", "C": "[redacted]", "D": ["[redacted]"]},
+                "url": "https://[redacted]@h/?k=[redacted]",
+                "headers": {"Authorization": "Bearer [redacted]"},
+                "bearer_token_env": "TOKEN",
+                "oauth": {"client_id": "x", "client_secret": "[redacted]"},
+                "apiKey": {"deep": ["[redacted]"]},
+                "trust": "trusted",
+                "timeout": 30,
+                "readOnly": true
+            })
+        );
+    }
+
+    #[test]
+    fn faulty_entries_are_masked_too() {
+        assert_eq!(mask_definition(&json!("ghp_0123456789abcdef")), json!("[redacted]"));
+        assert_eq!(mask_definition(&json!({"env": "canary"})), json!({"env": "[redacted]"}));
+        assert_eq!(
+            mask_definition(&json!({"args": ["canary", 5]})),
+            json!({"args": ["[redacted]", "[redacted]"]})
+        );
+        assert_eq!(mask_definition(&json!(7)), json!(7));
+    }
+}

@@ -55,8 +55,8 @@ pub struct RawServer {
     pub description: Option<String>,
 }
 
-/// How to reach a server, unexpanded.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// How to reach a server, unexpanded. `Debug` shows no value: literals may be secret.
+#[derive(Clone, PartialEq, Eq)]
 pub enum RawTarget {
     /// A child process.
     Stdio {
@@ -80,6 +80,12 @@ pub enum RawTarget {
         /// `transport` is `sse`: the old transport.
         sse: bool,
     },
+}
+
+impl std::fmt::Debug for RawTarget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.kind())
+    }
 }
 
 impl RawTarget {

@@ -402,3 +402,170 @@ fn is_ordinary(value: &str) -> bool {
     let locale = value.len() <= 16 && value.ends_with(".UTF-8");
     path || number || word || locale || value.contains("://")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn collected(fill: impl FnOnce(&mut Collector)) -> Vec<String> {
+        let mut collector = Collector::default();
+        fill(&mut collector);
+        collector.finish().iter().map(|value| value.reveal().to_owned()).collect()
+    }
+
+    #[test]
+    fn names_of_credentials_are_recognised_in_every_spelling() {
+        for name in [
+            "API_KEY",
+            "apiKey",
+            "api-key",
+            "--api-key",
+            "X-API-Key",
+            "GITHUB_TOKEN",
+            "githubToken",
+            "Authorization",
+            "DB_PASSWORD",
+            "db.passwd",
+            "clientSecret",
+            "PAT",
+            "Cookie",
+            "AWS_SECRET_ACCESS_KEY",
+            "sig",
+            "KEY",
+            "--pass",
+        ] {
+            assert!(is_credential_name(name), "{name}");
+        }
+        for name in
+            ["PATH", "monkey", "KEYBOARD", "author", "--path", "pattern", "X-Trace", "compass", "assign", ""]
+        {
+            assert!(!is_credential_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn values_that_look_like_credentials_are_recognised_and_ordinary_ones_are_not() {
+        for value in [
+            "ghp_0123456789abcdef",
+            "sk-proj-abcdefghijkl",
+            "xoxb-1234-5678-abcd",
+            "AKIAIOSFODNN7EXAMPLE",
+            "eyJhbGciOiJIUzI1NiJ9.e30.x",
+            "3f2504e0-4f89-11d3-9a0c-0305e82c3301",
+            "a1b2c3d4e5f6a7b8c9d0e1f2",
+        ] {
+            assert!(looks_secret(value), "{value}");
+        }
+        for value in [
+            "-y",
+            "@modelcontextprotocol/server-filesystem",
+            "server-everything",
+            "/usr/share/doc/package-1.2",
+            "sk-short",
+            "2025-06-18",
+            "mcp-server-git==2025.1.14",
+            "aaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+            "",
+        ] {
+            assert!(!looks_secret(value), "{value}");
+        }
+    }
+
+    #[test]
+    fn addresses_keep_their_shape_and_lose_their_secrets() {
+        for (url, shown) in [
+            ("https://h.example/mcp", "https://h.example/mcp"),
+            ("https://user:pw@h/x", "https://[redacted]@h/x"),
+            ("https://user@h", "https://[redacted]@h"),
+            ("https://${USER}:${PASS}@h/x", "https://${USER}:${PASS}@h/x"),
+            ("https://u:p@ss@h/", "https://[redacted]@h/"),
+            ("https://h/x?token=abc&flag&e=&r=${R}", "https://h/x?token=[redacted]&[redacted]&e=&r=${R}"),
+            ("https://h/x#frag", "https://h/x#[redacted]"),
+            ("https://h?k=v", "https://h?k=[redacted]"),
+            ("https://h\\@evil/?a=b", "https://h\\@evil/?a=[redacted]"),
+            ("https://h/s/a1b2c3d4e5f6a7b8c9d0e1f2/mcp", "https://h/s/[redacted]/mcp"),
+            ("${URL}", "${URL}"),
+            ("u:p@h", "[redacted]"),
+            ("${URL:-https://u:p@h/}", "${URL:-https://[redacted]@h/}"),
+        ] {
+            assert_eq!(mask_url(url), shown);
+        }
+    }
+
+    #[test]
+    fn arguments_lose_what_their_flags_or_looks_give_away() {
+        let shown = |args: &[&str]| mask_args(args).join(" ");
+        assert_eq!(shown(&["-y", "pkg", "--port", "80"]), "-y pkg --port 80");
+        assert_eq!(shown(&["--api-key", "x", "y"]), "--api-key [redacted] y");
+        assert_eq!(shown(&["--api-key", "--verbose", "x"]), "--api-key --verbose x");
+        assert_eq!(shown(&["--token=x", "TOKEN=${T}", "A=b"]), "--token=[redacted] TOKEN=${T} A=b");
+        assert_eq!(shown(&["-H", "Authorization: Bearer x"]), "-H Authorization: Bearer [redacted]");
+        assert_eq!(shown(&["Bearer abc", "ghp_0123456789abcdef"]), "Bearer [redacted] [redacted]");
+        assert_eq!(shown(&["--url=https://u:p@h/?k=v"]), "--url=https://[redacted]@h/?k=[redacted]");
+        assert_eq!(shown(&["https://u:p@h/"]), "https://[redacted]@h/");
+        assert_eq!(shown(&["DB=postgres://u:p@h/d"]), "DB=postgres://[redacted]@h/d");
+        assert_eq!(shown(&["--password"]), "--password");
+    }
+
+    #[test]
+    fn values_show_references_and_hide_literals() {
+        for (text, shown) in [
+            ("${T}", "${T}"),
+            ("Bearer ${T}", "Bearer ${T}"),
+            ("Bearer abc", "Bearer [redacted]"),
+            ("abc", "[redacted]"),
+            ("", ""),
+            ("${T:-abc}", "[redacted]"),
+            ("${secret:K}", "${secret:K}"),
+            ("a${T}", "[redacted]"),
+        ] {
+            assert_eq!(mask_value(text), shown);
+        }
+    }
+
+    #[test]
+    fn the_redactor_gets_what_is_masked_but_no_everyday_words() {
+        assert_eq!(collected(|c| c.named("TOKEN", "abcd")), ["abcd"]);
+        assert!(collected(|c| c.named("TOKEN", "abc")).is_empty(), "three characters are too few");
+        assert!(collected(|c| c.named("TOKEN", "True")).is_empty());
+        assert!(collected(|c| c.named("MODE", "strict")).is_empty());
+        assert_eq!(collected(|c| c.named("MODE", "correct horse")), ["correct horse"]);
+        assert_eq!(collected(|c| c.named("Authorization", "Bearer  tok-en-1 ")), ["tok-en-1"]);
+        assert_eq!(collected(|c| c.url("https://tok3n@h/")), ["tok3n"]);
+        assert_eq!(
+            collected(|c| c.url("https://margarethe:pw12@h/?v=2025&t=s3cr3t-x")),
+            ["s3cr3t-x", "pw12"]
+        );
+        assert_eq!(collected(|c| c.args(&["--key", "v4lue", "--log=debug"])), ["v4lue"]);
+        assert_eq!(collected(|c| c.inserted(&["/u/ada", "s3cr3t-x"])), ["s3cr3t-x"]);
+        assert_eq!(
+            collected(|c| {
+                c.certain("same");
+                c.certain("same");
+                c.certain("longer")
+            }),
+            ["longer", "same"]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn user_information_and_query_values_never_survive(
+            user in "[a-z]{0,6}", password in "[a-zA-Z0-9]{6,12}", name in "[a-z]{1,5}", value in "[A-Z0-9]{6,12}",
+        ) {
+            prop_assume!(!user.contains(&password) && password != value);
+            let url = format!("https://{user}:{password}@host.example/path?{name}={value}&x={value}#{value}");
+            let shown = mask_url(&url);
+            prop_assert!(!shown.contains(&password) && !shown.contains(&value), "{shown}");
+            let flag = mask_args(&[format!("--{name}={url}")]).concat();
+            prop_assert!(!flag.contains(&password) && !flag.contains(&value), "{flag}");
+        }
+
+        #[test]
+        fn no_text_makes_a_mask_panic(text in ".{0,60}", next in ".{0,20}") {
+            let _ = (mask_url(&text), mask_value(&text), mask_args(&[&text, &next]));
+            let _ = collected(|c| { c.args(&[&text, &next]); c.named(&next, &text); c.url(&text); });
+        }
+    }
+}

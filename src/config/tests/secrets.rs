@@ -14,7 +14,7 @@ fn redacted(loaded: &Loaded) -> Vec<&str> {
 fn shown(loaded: &Loaded) -> String {
     let entries: Vec<_> =
         loaded.servers.entries.iter().filter_map(|entry| masked_entry(loaded, entry)).collect();
-    format!("{:?}\n{:?}\n{entries:?}", loaded.servers, effective(loaded))
+    format!("{loaded:?}\n{:?}\n{entries:?}", effective(loaded))
 }
 
 /// B139
