@@ -94,6 +94,10 @@ pub enum Mode {
 /// symbolic link is followed and stays. The folder is created 0700 when missing.
 pub fn write_atomic(path: &Path, content: &[u8], mode: Mode) -> Result<(), StoreError> {
     let path = &resolve(path);
+    if path.is_symlink() {
+        // A circle of links leads to no file.
+        return Err(StoreError::NotRegular(path.clone()));
+    }
     let failed = |error| StoreError::Io(path.clone(), error);
     let folder = parent(path);
     create_private_dir(folder)?;
@@ -217,5 +221,126 @@ pub fn is_readable_by_others(path: &Path) -> bool {
     {
         let _ = path;
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    fn folder() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap();
+        (folder, path)
+    }
+
+    #[test]
+    fn reading_is_bounded_to_the_byte_and_a_missing_file_is_none() {
+        let (_keep, folder) = folder();
+        let path = folder.join("f");
+        assert!(read_text(&path, 4).unwrap().is_none());
+        assert!(read_text(&path.join("below/a/missing/folder"), 4).unwrap().is_none());
+        fs::write(&path, "1234").unwrap();
+        assert_eq!(read_text(&path, 4).unwrap().unwrap(), "1234");
+        assert!(matches!(read_text(&path, 3), Err(StoreError::TooLarge(_, 3))));
+        assert!(read_text(&path.join("below/a/file"), 4).unwrap().is_none());
+        assert!(matches!(read_text(&folder, 4), Err(StoreError::NotRegular(_))));
+        fs::write(&path, [0xff]).unwrap();
+        assert!(matches!(read_text(&path, 4), Err(StoreError::NotText(_))));
+    }
+
+    #[test]
+    fn errors_name_the_file() {
+        let (_keep, folder) = folder();
+        let error = read_text(&folder, 4).unwrap_err().to_string();
+        assert!(error.starts_with(&folder.display().to_string()), "{error}");
+        assert!(StoreError::Locked(folder).to_string().contains("try again"));
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_new_file_is_private_from_its_first_byte() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let (_keep, folder) = folder();
+        let path = folder.join("a/b/f");
+        write_atomic(&path, b"x", Mode::Keep).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&path), mode(&folder.join("a/b")), mode(&folder.join("a"))), (0o600, 0o700, 0o700));
+        assert!(!is_readable_by_others(&path));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(is_readable_by_others(&path));
+        write_atomic(&path, b"y", Mode::Keep).unwrap();
+        assert_eq!(mode(&path), 0o640);
+        write_atomic(&path, b"z", Mode::Private).unwrap();
+        assert_eq!((mode(&path), fs::read(&path).unwrap()), (0o600, b"z".to_vec()));
+    }
+
+    #[test]
+    fn a_failed_write_leaves_the_old_file_and_no_rubbish() {
+        let (_keep, folder) = folder();
+        fs::create_dir(folder.join("f")).unwrap();
+        assert!(write_atomic(&folder.join("f"), b"x", Mode::Private).is_err());
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        assert!(folder.join("f").is_dir());
+    }
+
+    #[test]
+    fn readers_never_see_half_a_file() {
+        let (_keep, folder) = folder();
+        let path = folder.join("f");
+        let whole = [b"a".repeat(200_000), b"b".repeat(200_000)];
+        write_atomic(&path, &whole[0], Mode::Private).unwrap();
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 1..=40 {
+                    write_atomic(&path, &whole[round % 2], Mode::Private).unwrap();
+                }
+                done.store(true, Ordering::SeqCst);
+            });
+            while !done.load(Ordering::SeqCst) {
+                let seen = fs::read(&path).unwrap();
+                assert!(whole.contains(&seen), "{} bytes", seen.len());
+            }
+        });
+    }
+
+    #[test]
+    fn one_writer_at_a_time_and_nothing_is_left_behind() {
+        let (_keep, folder) = folder();
+        let path = folder.join("f");
+        let inside = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..10 {
+                        let _lock = Lock::acquire(&path).unwrap();
+                        assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                        std::thread::yield_now();
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                    }
+                });
+            }
+        });
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn links_are_followed_also_to_files_that_do_not_exist_yet() {
+        let (_keep, folder) = folder();
+        let link = |target: &str, name: &str| std::os::unix::fs::symlink(target, folder.join(name)).unwrap();
+        link("second", "first");
+        link("file", "second");
+        assert_eq!(resolve(&folder.join("first")), folder.join("file"));
+        write_atomic(&folder.join("first"), b"x", Mode::Private).unwrap();
+        assert_eq!(resolve(&folder.join("first")), folder.join("file"));
+        assert!(folder.join("first").symlink_metadata().unwrap().is_symlink());
+        link("round", "round");
+        assert!(matches!(
+            write_atomic(&folder.join("round"), b"x", Mode::Private),
+            Err(StoreError::NotRegular(_))
+        ));
     }
 }

@@ -80,3 +80,59 @@ impl Verdict {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn approval(hash: &str, command: Option<&str>) -> Approval {
+        Approval {
+            name: "s".into(),
+            project: "/p".into(),
+            hash: hash.into(),
+            command: command.map(PathBuf::from),
+            approved_at: String::new(),
+        }
+    }
+
+    fn ask(approvals: &[Approval], project: &str, name: &str, hash: &str, now: Option<&str>) -> Verdict {
+        verdict(approvals, Path::new(project), name, hash, || now.map(PathBuf::from))
+    }
+
+    #[test]
+    fn only_the_same_name_project_hash_and_program_is_approved() {
+        let list = [approval("h", Some("/bin/x"))];
+        assert_eq!(ask(&list, "/p", "s", "h", Some("/bin/x")), Verdict::Approved);
+        assert_eq!(ask(&list, "/p", "S", "h", Some("/bin/x")), Verdict::Never);
+        assert_eq!(ask(&list, "/p/q", "s", "h", Some("/bin/x")), Verdict::Never);
+        assert_eq!(ask(&list, "/p", "s", "i", Some("/bin/x")), Verdict::Edited);
+        for now in [Some("/usr/bin/x"), None] {
+            assert!(matches!(ask(&list, "/p", "s", "h", now), Verdict::OtherProgram { .. }));
+        }
+        let unknown = [approval("h", None)];
+        assert_eq!(ask(&unknown, "/p", "s", "h", None), Verdict::Approved);
+        assert!(matches!(ask(&unknown, "/p", "s", "h", Some("/bin/x")), Verdict::OtherProgram { .. }));
+        assert_eq!(ask(&[], "/p", "s", "h", None), Verdict::Never);
+    }
+
+    #[test]
+    fn the_program_is_not_looked_up_before_the_hash_matches() {
+        let list = [approval("h", None)];
+        for hash in ["i", ""] {
+            let verdict = verdict(&list, Path::new("/p"), "s", hash, || panic!("expanded too early"));
+            assert_eq!(verdict, Verdict::Edited);
+        }
+    }
+
+    #[test]
+    fn every_verdict_but_one_has_a_reason() {
+        assert_eq!(Verdict::Approved.reason(), None);
+        let other = Verdict::OtherProgram { approved: None, now: Some("/bin/x".into()) };
+        for verdict in [Verdict::Never, Verdict::Edited, other] {
+            assert!(
+                verdict.reason().is_some_and(|reason| reason.contains("waits for approval")),
+                "{verdict:?}"
+            );
+        }
+    }
+}

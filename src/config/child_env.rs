@@ -99,7 +99,8 @@ fn withheld<'a>(
     host.keys().map(String::as_str).filter(|name| !child.iter().any(|(seen, _)| seen == name))
 }
 
-#[cfg(all(test, not(windows)))]
+#[cfg(test)]
+#[cfg(not(windows))]
 mod tests {
     use super::*;
     use crate::config::host::HostSettings;

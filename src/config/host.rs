@@ -336,3 +336,73 @@ impl HostKey {
         if lower { Ok(()) } else { Err(format!("a project may only lower this; {now} is in force")) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::host_keys::find;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    #[test]
+    fn values_of_files_are_checked_by_kind() {
+        let check = |name: &str, value: Value| find(name).unwrap().check(&value);
+        assert_eq!(check("timeouts.idle", json!(30)), Ok(Setting::Duration(Duration::from_secs(30))));
+        assert_eq!(check("timeouts.idle", json!("2m")), Ok(Setting::Duration(Duration::from_secs(120))));
+        assert_eq!(check("refresh.poll", json!(0)), Ok(Setting::Duration(Duration::ZERO)));
+        assert_eq!(check("limits.frame_max", json!("1MiB")), Ok(Setting::Bytes(1 << 20)));
+        assert_eq!(check("env.passthrough", json!(["A"])), Ok(Setting::Texts(vec!["A".into()])));
+        for (name, value) in [
+            ("timeouts.idle", json!(0)),
+            ("timeouts.idle", json!(true)),
+            ("timeouts.idle", json!(-1)),
+            ("limits.in_flight", json!(1.5)),
+            ("limits.in_flight", json!("4")),
+            ("limits.in_flight", json!(0)),
+            ("breaker.count_tool_errors", json!("yes")),
+            ("naming.style", json!("MCP")),
+            ("env.passthrough", json!("A")),
+            ("env.passthrough", json!(["A", 1])),
+            ("naming.reserved", json!(null)),
+        ] {
+            let refused = check(name, value.clone());
+            assert!(
+                refused.as_ref().is_err_and(|message| !message.is_empty()),
+                "{name} = {value}: {refused:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn values_of_the_environment_are_words() {
+        let check = |name: &str, text: &str| find(name).unwrap().check_text(text);
+        assert_eq!(check("breaker.count_tool_errors", "on"), Ok(Setting::Flag(true)));
+        assert_eq!(check("breaker.count_tool_errors", "0"), Ok(Setting::Flag(false)));
+        assert_eq!(check("env.passthrough", " A, B ,"), Ok(Setting::Texts(vec!["A".into(), "B".into()])));
+        assert_eq!(check("limits.queue", " 7 "), Ok(Setting::Count(7)));
+        assert!(
+            check("limits.queue", "many").is_err() && check("breaker.count_tool_errors", "maybe").is_err()
+        );
+        assert!(check("naming.style", "mcp__server_tool").unwrap_err().contains("did you mean"));
+    }
+
+    #[test]
+    fn zero_is_the_highest_where_it_means_unlimited() {
+        let allows = |name: &str, wanted: u64, now: u64| {
+            find(name).unwrap().allows_project(&Setting::Count(wanted), &Setting::Count(now)).is_ok()
+        };
+        assert!(allows("restart.max", 1, 5) && allows("restart.max", 5, 0) && allows("restart.max", 0, 0));
+        assert!(!allows("restart.max", 0, 5) && !allows("restart.max", 6, 5));
+        assert!(allows("limits.queue", 0, 5) && !allows("limits.queue", 6, 5));
+        assert!(!allows("breaker.failures", 1, 5));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_a_check_panic(text in ".{0,40}") {
+            for key in crate::config::host_keys::HOST_KEYS {
+                let _ = (key.check_text(&text), key.check(&Value::from(text.clone())));
+            }
+        }
+    }
+}

@@ -332,3 +332,14 @@ fn the_same_name_twice_in_one_file_counts_last_and_warns() {
     let text = warnings(&loaded).join("\n");
     assert!(text.contains("defined twice in this file") && text.contains("args: written twice"), "{text}");
 }
+
+#[test]
+fn the_example_loads_without_a_single_issue() {
+    let mut desk = Desk::new();
+    desk.set("TICKETS_TOKEN", "t0ken");
+    desk.user(include_str!("../../../config/example.mcp.json"));
+    let loaded = desk.load();
+    assert_eq!(loaded.issues().map(ToString::to_string).collect::<Vec<_>>(), Vec::<String>::new());
+    let ready = loaded.servers.entries.iter().filter(|e| matches!(e.state, EntryState::Ready(_))).count();
+    assert_eq!((ready, loaded.servers.entries.len()), (3, 4));
+}
