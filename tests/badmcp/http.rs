@@ -16,13 +16,16 @@ use crate::life;
 use crate::methods::MODERN;
 use crate::server::{Filter, Server, Session, lock};
 use crate::sse::{self, SseStream};
-use crate::values::{EraFlag, Place, Redirect, at};
+use crate::values::{EraFlag, Redirect};
 
 /// How long a request that is never answered is held when its client stays.
 const SILENCE_MAX: Duration = Duration::from_secs(3600);
 
 pub(crate) const SESSION: &str = "mcp-session-id";
 pub(crate) const VERSION: &str = "mcp-protocol-version";
+
+/// A session of the old transport and the stream on which it hears all.
+type OldStream = (Arc<Session>, Arc<SseStream>);
 
 /// What all connections share.
 pub(crate) struct Http {
@@ -31,7 +34,7 @@ pub(crate) struct Http {
     /// The modern era has no sessions; this is the state of all its requests.
     pub(crate) modern: Arc<Session>,
     /// Streams of the old transport by session.
-    pub(crate) streams: Mutex<HashMap<String, (Arc<Session>, Arc<SseStream>)>>,
+    pub(crate) streams: Mutex<HashMap<String, OldStream>>,
 }
 
 /// Listens until the process ends. Returns never.
@@ -169,14 +172,13 @@ impl Http {
     /// The status that `--http-fail` asks for.
     fn forced_status(&self, body: &[u8]) -> Option<Response> {
         let slot = &self.server.flags.http_fail;
-        slot.as_ref()?;
+        if slot.is_none() {
+            return None;
+        }
         let method =
             serde_json::from_slice::<Value>(body).ok().and_then(|m| m["method"].as_str().map(str::to_owned));
         let here = method.as_deref().and_then(crate::methods::place_of);
-        let fail = [Place::Start, Place::List, Place::Call]
-            .into_iter()
-            // Without a place every request counts: then the default is wherever the request is.
-            .find_map(|place| (here.is_none_or(|h| h == place)).then(|| at(slot, place, place)).flatten())?;
+        let fail = slot.as_ref().and_then(|fail| fail.anywhere(here))?;
         if self.server.failed.fetch_add(1, Ordering::SeqCst) >= fail.times {
             return None;
         }

@@ -132,11 +132,13 @@ impl Filter {
     }
 }
 
+type Subscriber = (Arc<dyn Outlet>, Filter);
+
 /// Everyone who hears notifications that belong to no request.
 #[derive(Default)]
 pub(crate) struct Hub {
     next: AtomicU64,
-    all: Mutex<BTreeMap<u64, (Arc<dyn Outlet>, Filter)>>,
+    all: Mutex<BTreeMap<u64, Subscriber>>,
 }
 
 impl Hub {

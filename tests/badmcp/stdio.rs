@@ -1,7 +1,9 @@
 //! The stdio transport: one reader, one writer, and what the framing flags do between messages.
 //! Owns stdin and stdout, must never know what a method means. Called by `main`.
 
+use std::fs::File;
 use std::io::{BufRead, Write};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,6 +20,9 @@ use crate::wire;
 
 /// How long answers are gathered for `--reorder` and `--batch`.
 const WINDOW: Duration = Duration::from_millis(30);
+
+/// How much of an endless line leaves together with the message before it.
+const FIRST_BYTES: u64 = 1024;
 
 /// The writing end.
 struct Stdout {
@@ -147,10 +152,14 @@ impl Stdout {
         let begun = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":""#;
         let _held = lock(&self.writing);
         self.server.trace.message("out", whole.as_bytes(), "");
-        let mut out = std::io::stdout().lock();
-        let _ = out
-            .write_all(format!("{whole}\n{begun}").as_bytes())
-            .and_then(|()| wire::write_filler(&mut out, bytes, b"endless "));
+        let mut first = format!("{whole}\n{begun}").into_bytes();
+        first.resize(first.len() + bytes.min(FIRST_BYTES) as usize, b'e');
+        // Past std's line buffer, so that the whole message and the beginning of the line are one write.
+        if let Ok(out) = std::io::stdout().as_fd().try_clone_to_owned() {
+            let mut out = File::from(out);
+            let rest = bytes.saturating_sub(FIRST_BYTES);
+            let _ = out.write_all(&first).and_then(|()| wire::write_filler(&mut out, rest, b"endless "));
+        }
         loop {
             std::thread::park();
         }

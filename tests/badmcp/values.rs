@@ -132,6 +132,13 @@ impl<T> At<T> {
     }
 }
 
+impl<T> At<T> {
+    /// The value, when the behaviour belongs here; without a place it belongs everywhere.
+    pub(crate) fn anywhere(&self, here: Option<Place>) -> Option<&T> {
+        (self.place.is_none() || self.place == here).then_some(&self.value)
+    }
+}
+
 /// The value of `slot`, when the behaviour belongs `here`.
 pub(crate) fn at<T>(slot: &Option<At<T>>, here: Place, default: Place) -> Option<&T> {
     slot.as_ref().and_then(|at| at.at(here, default))
