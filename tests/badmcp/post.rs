@@ -49,10 +49,7 @@ impl Http {
                 conn.respond(Response::empty(202), false)
             }
             Incoming::Answer { id, code } => {
-                let known = session.reply(&id, code);
-                self.server
-                    .trace
-                    .event("replied", json!({"id": parsed(Some(&id)), "code": code, "known": known}));
+                self.server.replied(&session, &id, code);
                 conn.respond(Response::empty(202), false)
             }
             Incoming::Bad(..) => Ok(false),
@@ -222,18 +219,23 @@ impl Http {
             stream.comment_steadily();
         }
         let ctx = self.ctx(era, Arc::clone(&session), Arc::clone(&stream));
-        let reply = {
-            let _one = flags.serial.then(|| lock(&server.serial));
-            methods::answer(&ctx, request)
-        };
+        // Held until the answer has left.
+        let turn = flags.serial.then(|| lock(&server.serial));
+        let reply = methods::answer(&ctx, request);
         if !session.opened.load(Ordering::SeqCst) {
             // A refused initialize leaves no session.
             lock(&server.sessions).remove(&session.id);
             headers.clear();
         }
         let (text, code) = match reply {
-            Reply::Silent => return self.silent(conn, &ctx, &stream),
-            Reply::Listen { ack, filter } => return self.listen(&stream, &ack, filter),
+            Reply::Silent => {
+                drop(turn);
+                return self.silent(conn, &ctx, &stream);
+            }
+            Reply::Listen { ack, filter } => {
+                drop(turn);
+                return self.listen(&stream, &ack, filter);
+            }
             Reply::Text { text, code } => (text, code),
             Reply::Raw(bytes) => (String::from_utf8_lossy(&bytes).into_owned(), None),
         };
@@ -314,7 +316,7 @@ impl Http {
             }
             Incoming::Request(request) => methods::notice(&ctx, &request),
             Incoming::Answer { id, code } => {
-                session.reply(&id, code);
+                self.server.replied(&session, &id, code);
             }
             Incoming::Bad(id, error) => {
                 let bad = rpc::answer(id.as_deref().unwrap_or("null"), &Err(error), None);

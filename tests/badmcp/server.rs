@@ -93,12 +93,6 @@ impl Session {
     pub(crate) fn ask(&self, id: &str) {
         lock(&self.asked).insert(format!("\"{id}\""), None);
     }
-    /// Notes a reply; false when nobody asked.
-    pub(crate) fn reply(&self, id: &str, code: Option<i64>) -> bool {
-        let known = lock(&self.asked).get_mut(id).map(|slot| *slot = Some(code)).is_some();
-        self.replied.notify_all();
-        known
-    }
     /// The reply's code (`Some(None)`: a result), or none when there was none in time.
     pub(crate) fn await_reply(&self, id: &str, limit: Duration) -> Option<Option<i64>> {
         let id = format!("\"{id}\"");
@@ -262,6 +256,18 @@ impl Server {
     /// A fresh id of our own.
     pub(crate) fn fresh(&self, prefix: &str) -> String {
         format!("{prefix}-{}", self.next_id.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// A reply of the client came. The trace knows of it before the call that waits for it goes on.
+    pub(crate) fn replied(&self, session: &Session, id: &str, code: Option<i64>) {
+        let mut asked = lock(&session.asked);
+        let slot = asked.get_mut(id);
+        let shown: Value = serde_json::from_str(id).unwrap_or_default();
+        self.trace.event("replied", json!({"id": shown, "code": code, "known": slot.is_some()}));
+        if let Some(slot) = slot {
+            *slot = Some(code);
+        }
+        session.replied.notify_all();
     }
 
     /// Notes the exit and leaves.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::args::Flags;
 use crate::life;
@@ -278,8 +278,7 @@ impl Pipe {
                 }
             }
             Incoming::Answer { id, code } => {
-                let known = self.session.reply(&id, code);
-                self.server.trace.event("replied", json!({"id": parsed(&id), "code": code, "known": known}));
+                self.server.replied(&self.session, &id, code);
             }
             Incoming::Bad(id, error) => self.refuse(id.as_deref().unwrap_or("null"), error),
         }
@@ -333,10 +332,6 @@ impl Pipe {
         };
         self.out.answer(Answer { bytes, method: request.method.clone(), code });
     }
-}
-
-fn parsed(id: &str) -> Value {
-    serde_json::from_str(id).unwrap_or(Value::Null)
 }
 
 /// Notifications at a steady rate, for as long as somebody listens.
