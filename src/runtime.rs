@@ -7,6 +7,7 @@ mod wait;
 pub use self::wait::{ViewWatch, is_settled};
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use crate::config::spec::{NamingStyle, ServerSet};
 use crate::id::ServerId;
 use crate::shaping::redact::Redactor;
 use crate::transport::DuplexPeer;
+use crate::transport::memory::{self, Revisions};
 use crate::view::{LifeState, ServerView};
 
 /// Longest time that the merged catalogue may lag behind a server that has listed.
@@ -40,6 +42,8 @@ pub struct RuntimePlan {
     pub host_env: BTreeMap<String, String>,
     /// Names of further host variables for every child (`env.passthrough`).
     pub env_passthrough: Vec<String>,
+    /// Where the revisions that servers spoke are remembered between runs; `None` forgets.
+    pub memory: Option<PathBuf>,
     /// How exposed names are made.
     pub naming: NamingStyle,
     /// Longest exposed name.
@@ -60,6 +64,7 @@ impl Default for RuntimePlan {
             in_process: BTreeMap::new(),
             host_env: BTreeMap::new(),
             env_passthrough: Vec::new(),
+            memory: None,
             naming: NamingStyle::default(),
             name_len_max: 64,
             reserved: Vec::new(),
@@ -78,6 +83,8 @@ pub struct Runtime {
     root: ActorRef<()>,
     directory: watch::Receiver<Arc<Directory>>,
     catalog: watch::Receiver<Arc<Catalog>>,
+    memory: Option<PathBuf>,
+    remembered: Revisions,
 }
 
 /// The parent of the registry, the supervisor and the front end. It holds nothing.
@@ -149,7 +156,9 @@ impl Runtime {
         };
         let (frontend, _) = Actor::spawn_linked(None, FrontendActor, args, root.get_cell()).await?;
         let frontend = FrontendRef::new(frontend, plan.in_flight_max);
-        let runtime = Self { frontend, supervisor, root, directory, catalog };
+        let memory = plan.memory.clone();
+        let remembered = memory.as_deref().map(memory::load).unwrap_or_default();
+        let runtime = Self { frontend, supervisor, root, directory, catalog, memory, remembered };
         runtime.reload(&plan).await;
         Ok(runtime)
     }
@@ -158,7 +167,7 @@ impl Runtime {
     /// drain first. Returns when what was removed or replaced is gone.
     pub async fn reload(&self, plan: &RuntimePlan) {
         let redactor = Arc::new(Redactor::new(&plan.servers.secrets));
-        self.supervisor.apply(connectors::plan(plan), redactor).await;
+        self.supervisor.apply(connectors::plan(plan, &self.remembered), redactor).await;
     }
 
     /// The way to call.
@@ -235,8 +244,22 @@ impl Runtime {
         ViewWatch::new(self.directory.clone(), wanted)
     }
 
+    /// Keeps what was learned about the servers for the next run.
+    fn remember(&self) {
+        let Some(path) = &self.memory else { return };
+        let directory = self.directory.borrow();
+        let spoken = directory.entries.values().filter_map(|entry| {
+            let revision = Revision::parse(entry.view.borrow().revision?)?;
+            Some((entry.entry.hash.clone(), revision))
+        });
+        if let Err(error) = memory::learn(path, &self.remembered, &spoken.collect()) {
+            tracing::warn!(%error, "what was learned about the servers could not be kept");
+        }
+    }
+
     /// Ends everything in order: refuse, drain, stop all servers in parallel.
     pub async fn shutdown(self) {
+        self.remember();
         self.supervisor.shutdown().await;
         let _ = self.root.stop_and_wait(None, None).await;
     }

@@ -14,6 +14,7 @@ use crate::config::load::Loaded;
 use crate::config::spec::ServerSet;
 use crate::id::ServerId;
 use crate::runtime::{Runtime, RuntimePlan, is_settled};
+use crate::transport::memory;
 use crate::view::{LifeState, ParkReason, ServerView};
 
 /// The plan that runs these servers of a configuration; all when `only` is empty.
@@ -32,6 +33,7 @@ pub fn plan(ctx: &Ctx, only: &[ServerId]) -> RuntimePlan {
         name_len_max: settings.name_len_max,
         reserved: settings.reserved.clone(),
         in_flight_max: settings.in_flight_max,
+        memory: Some(memory::file(&ctx.options.home())),
         ..RuntimePlan::default()
     }
 }

@@ -7,14 +7,17 @@ use super::RuntimePlan;
 use crate::actors::supervisor::Planned;
 use crate::config::child_env::child_env;
 use crate::config::spec::{Entry, EntryState, ServerSpec, TransportSpec};
+use crate::transport::memory::Revisions;
 use crate::transport::{Connector, HttpEndpoint, LinkFault, StdioLaunch};
+use crate::wire::era::Revision;
 
 /// One planned server per entry.
-pub(super) fn plan(plan: &RuntimePlan) -> Vec<Planned> {
-    plan.servers.entries.iter().map(|entry| planned(plan, entry)).collect()
+pub(super) fn plan(plan: &RuntimePlan, remembered: &Revisions) -> Vec<Planned> {
+    let entries = plan.servers.entries.iter();
+    entries.map(|entry| planned(plan, entry, remembered.get(&entry.hash).copied())).collect()
 }
 
-fn planned(plan: &RuntimePlan, entry: &Entry) -> Planned {
+fn planned(plan: &RuntimePlan, entry: &Entry, remembered: Option<Revision>) -> Planned {
     let connector = match (plan.in_process.get(&entry.id), &entry.state) {
         (Some(peer), _) => Ok(Connector::Duplex(peer.clone())),
         (None, EntryState::Ready(spec)) => connector(plan, spec),
@@ -24,7 +27,7 @@ fn planned(plan: &RuntimePlan, entry: &Entry) -> Planned {
         entry: Arc::new(entry.clone()),
         connector,
         roots: Vec::new(),
-        remembered: None,
+        remembered,
         autostart: plan.only.as_ref().is_none_or(|only| only.contains(&entry.id)),
     }
 }

@@ -8,6 +8,7 @@ pub mod http;
 pub mod inbound;
 pub mod link;
 pub mod list;
+pub mod memory;
 mod pipe;
 pub mod stderr;
 pub mod stdio;
