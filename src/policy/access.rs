@@ -570,7 +570,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(20_000))]
+        #![proptest_config(ProptestConfig::with_cases(5_000))]
         #[test]
         fn order_holds_for_every_combination(
             name in proptest::sample::select(vec!["get_x", "delete_file", "weather", "Get_x"]),
