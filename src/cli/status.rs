@@ -54,14 +54,18 @@ pub async fn status(ctx: &Ctx, args: StatusArgs) -> Result<Done, Failure> {
             other => other.map(Done::Streamed),
         };
     }
-    let views = with_runtime(plan, async |runtime| {
-        Ok(match args.wait {
+    // Told before the servers are ended: some take seconds to leave.
+    let exit = with_runtime(plan, async |runtime| {
+        let views = match args.wait {
             Some(wait) => waiting(ctx, runtime, runtime.settle(&[], wait)).await,
             None => waiting(ctx, runtime, runtime.settle_or_grace(GRACE)).await,
-        })
+        };
+        let answer = answer(ctx, &views, wanted.first())?;
+        out::print(&out::answer_text(&answer, ctx.global.json, ctx.term.style_err()));
+        Ok(answer.exit)
     })
     .await?;
-    answer(ctx, &views, wanted.first()).map(Done::from)
+    Ok(Done::Streamed(exit))
 }
 
 fn answer(ctx: &Ctx, views: &[ServerView], one: Option<&ServerId>) -> Result<Answer, Failure> {
