@@ -82,6 +82,11 @@ fn the_manual_has_every_setting_and_no_other() {
 }
 
 #[test]
+fn every_setting_is_gone_by() {
+    holds("unused settings", &records::unused_settings(&Tree::read()));
+}
+
+#[test]
 fn no_file_tells_about_one_machine() {
     holds("places", &records::places(&Tree::read()));
 }

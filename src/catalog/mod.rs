@@ -13,3 +13,4 @@ pub mod schema;
 mod schema_walk;
 pub mod typed;
 pub mod violation;
+pub mod words;

@@ -274,7 +274,7 @@ pub fn speaks_of_credentials(name: &str) -> bool {
         "cookie",
         "auth",
     ];
-    let words = crate::policy::verbs::words(name);
+    let words = super::words::words(name);
     let joined = words.concat();
     // `nextPageToken` and `max_tokens` are about pages and counts.
     let about_pages =

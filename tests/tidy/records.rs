@@ -100,6 +100,66 @@ fn test_names(entry: &Item) -> Vec<String> {
     }
 }
 
+/// Settings that are read and checked already although nothing goes by them yet, and why.
+const LATER: [(&str, &str); 11] = [
+    ("allow_host_process", "the spawn policy is not there yet"),
+    ("breaker", "the circuit breaker is not there yet"),
+    ("open_for", "the circuit breaker is not there yet"),
+    ("count_tool_errors", "the circuit breaker is not there yet"),
+    ("idle_stop", "stopping idle servers is not there yet"),
+    ("label", "display name; nothing shows it yet"),
+    ("poll", "lists are read again on announcement only"),
+    ("result_max", "results are not cut for a model yet"),
+    ("sandbox", "refused as an error, so nobody believes to be confined"),
+    ("sharing", "one session is all there is yet"),
+    ("spawns_max", "all servers start at once"),
+];
+
+/// Fields of the settings that nothing outside the configuration goes by.
+pub(crate) fn unused_settings(tree: &Tree) -> Vec<String> {
+    const STRUCTS: [(&str, &str); 7] = [
+        ("src/config/host.rs", "HostSettings"),
+        ("src/config/spec.rs", "ServerSpec"),
+        ("src/config/spec.rs", "Timeouts"),
+        ("src/config/spec.rs", "BreakerSpec"),
+        ("src/config/spec.rs", "RestartSpec"),
+        ("src/config/spec.rs", "Limits"),
+        ("src/config/spec.rs", "Rate"),
+    ];
+    let mut used = BTreeSet::new();
+    let outside = |path: &str| !path.starts_with("src/config/") && !path.starts_with("src/demo/");
+    for file in tree.src().filter(|file| outside(&file.path)) {
+        for pair in file.tokens().windows(2) {
+            if pair[0].text == "." && !file.is_test(pair[0].at) {
+                used.insert(pair[1].text.clone());
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for (path, name) in STRUCTS {
+        let fields = tree.get(path).map(|file| public_fields(file, name)).unwrap_or_default();
+        if fields.is_empty() {
+            found.push(format!("{path}: no fields of {name} were found"));
+        }
+        let idle = |field: &&String| !used.contains(*field) && !LATER.iter().any(|(later, _)| later == field);
+        found.extend(
+            fields.iter().filter(idle).map(|field| format!("{path}: nothing goes by {name}.{field}")),
+        );
+    }
+    let stale = LATER.iter().filter(|(later, _)| used.contains(*later));
+    found.extend(stale.map(|(later, _)| format!("{later} is in use: take it off the list of later ones")));
+    found
+}
+
+/// Names of the public fields of a struct.
+fn public_fields(file: &super::source::Source, name: &str) -> Vec<String> {
+    let tokens = file.tokens();
+    let words: Vec<&str> = tokens.iter().map(|token| token.text.as_str()).collect();
+    let Some(at) = words.windows(3).position(|w| w == ["struct", name, "{"]) else { return Vec::new() };
+    let body: Vec<&str> = words[at + 3..].iter().take_while(|word| **word != "}").copied().collect();
+    body.windows(3).filter(|w| w[0] == "pub" && w[2] == ":").map(|w| w[1].to_owned()).collect()
+}
+
 /// `config/default.toml` is the manual: it has exactly the keys of the table in the code, and a
 /// comment right above each.
 pub(crate) fn settings(tree: &Tree) -> Vec<String> {
@@ -272,6 +332,21 @@ mod tests {
         assert_eq!(on(&format!("{whole}# X.\nextra = 1\n")).len(), 1, "a key is read by nothing");
         assert_eq!(on("start = 1\n[log]\n# L.\nlevel = 1\n").len(), 1, "a key without a comment");
         assert_eq!(settings(&Tree::of(&[])).len(), 1);
+    }
+
+    #[test]
+    fn a_setting_that_nothing_goes_by_is_found() {
+        let spec = "//! S.\npub struct ServerSpec { pub id: A, pub start: B<C> }\npub struct Timeouts { pub a: X }\n\
+                    pub struct BreakerSpec { pub a: X }\npub struct RestartSpec { pub a: X }\n\
+                    pub struct Limits { pub a: X }\npub struct Rate { pub a: X }";
+        let on = |user: &str| {
+            let host = ("src/config/host.rs", "pub struct HostSettings { pub a: X }");
+            unused_settings(&Tree::of(&[host, ("src/config/spec.rs", spec), ("src/runtime.rs", user)])).len()
+        };
+        assert_eq!(on("fn f() { (s.id, s.start, s.a) }"), 0);
+        assert_eq!(on("fn f() { (s.id, s.a) }"), 1, "start is unused");
+        assert_eq!(on("fn f() { (s.id, s.start, s.a, s.sandbox) }"), 1, "sandbox is not later any more");
+        assert_eq!(unused_settings(&Tree::of(&[])).len(), 7);
     }
 
     #[test]

@@ -181,7 +181,7 @@ fn test_regions(tokens: &[Token]) -> (Vec<Range<usize>>, Vec<String>) {
         let close = matching(tokens, i + 1);
         let words: Vec<&str> = (i + 3..close).map(word).collect();
         i = close + 1;
-        if !words.contains(&"test") || words.contains(&"not") {
+        if !words.contains(&"test") || words.windows(3).any(|w| w == ["not", "(", "test"]) {
             continue;
         }
         let mut end = i;
