@@ -88,7 +88,7 @@ mod tests {
         fn is_program(&self, _: &Path) -> bool {
             false
         }
-        fn search(&self, _: &str, _: &str) -> Option<PathBuf> {
+        fn search(&self, _: &str, _: &str, _: &Path) -> Option<PathBuf> {
             None
         }
     }

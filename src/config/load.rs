@@ -88,11 +88,12 @@ impl LoadOptions {
         Self::new(Env::from_process(), cwd)
     }
 
-    /// Callboard's own folder: `$CALLBOARD_HOME`, by default `~/.callboard`.
+    /// Callboard's own folder: `$CALLBOARD_HOME`, by default `~/.callboard`. Without a home it
+    /// is `/.callboard`: never a folder that a project could have brought.
     pub fn home(&self) -> PathBuf {
         match self.env.get_nonempty("CALLBOARD_HOME") {
             Some(home) => self.cwd.join(self.tilde(home)),
-            None => self.user_home().unwrap_or(&self.cwd).join(".callboard"),
+            None => self.user_home().unwrap_or(Path::new("/")).join(".callboard"),
         }
     }
 
@@ -110,7 +111,7 @@ impl LoadOptions {
     }
 
     fn user_home(&self) -> Option<&Path> {
-        self.env.get_nonempty("HOME").map(Path::new)
+        self.env.get_nonempty("HOME").map(Path::new).filter(|home| home.is_absolute())
     }
 
     fn tilde(&self, path: &str) -> PathBuf {

@@ -248,15 +248,184 @@ fn tell_waiting(definition: &Definition, waiting: &Judged<'_>, entry: &mut Entry
     entry.issues.push(issue);
 }
 
-/// Command line or address as written, secrets masked.
+/// Command line or address as written, secrets masked, control characters escaped.
 pub fn summary(raw: &RawServer) -> String {
-    match &raw.target {
+    let shown = match &raw.target {
         None => String::new(),
         Some(RawTarget::Http { url, .. }) => secret::mask_url(url),
         Some(RawTarget::Stdio { command, args, .. }) => {
             let mut words = vec![command.clone()];
             words.extend(args.iter().cloned());
             secret::mask_args(&words).join(" ")
+        }
+    };
+    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    shown.chars().map(escaped).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::document::{self, Form};
+    use crate::config::expand::Lookup;
+    use crate::config::host::HostSettings;
+    use crate::config::validate::World;
+    use proptest::prelude::*;
+    use std::path::PathBuf;
+
+    /// A machine that must not be asked for more than a working directory.
+    struct Bare;
+
+    impl Lookup for Bare {
+        fn var(&self, name: &str) -> Option<String> {
+            (name == "SET").then(|| "value-of-set".to_owned())
+        }
+        fn secret(&self, _: &str) -> Option<String> {
+            None
+        }
+    }
+
+    impl World for Bare {
+        fn is_dir(&self, path: &Path) -> bool {
+            path == Path::new("/there")
+        }
+        fn is_program(&self, _: &Path) -> bool {
+            false
+        }
+        fn search(&self, _: &str, _: &str, _: &Path) -> Option<PathBuf> {
+            None
+        }
+    }
+
+    fn definitions(scope: Scope, origin: &str, text: &str) -> Vec<Definition> {
+        let source = Source { scope, origin: origin.into() };
+        document::parse(text, &source, Path::new("/p"), Form::Inline).definitions
+    }
+
+    fn merged(definitions: &[Definition], approvals: &[Approval]) -> ServerSet {
+        let settings = HostSettings::default();
+        let context = Context { world: &Bare, settings: &settings, cwd: Path::new("/p") };
+        merge(definitions, Vec::new(), Merge { context, project: Path::new("/p"), approvals })
+    }
+
+    fn approval(definition: &Definition) -> Approval {
+        Approval {
+            name: definition.name.clone(),
+            project: "/p".into(),
+            hash: canonical::hash(&definition.value),
+            command: None,
+            approved_at: String::new(),
+        }
+    }
+
+    #[test]
+    fn only_the_strongest_waiting_definition_is_shown() {
+        let mut all = definitions(Scope::Project, "one", r#"{"s": {"command": "a"}}"#);
+        all.extend(definitions(Scope::Project, "two", r#"{"s": {"command": "b"}}"#));
+        let set = merged(&all, &[]);
+        assert_eq!((set.entries.len(), set.pending.len()), (1, 0));
+        assert_eq!((&*set.entries[0].source.origin, &*set.entries[0].shadows[0].origin), ("two", "one"));
+        // The lower one approved: it stays in force, and the higher one waits.
+        let set = merged(&all, &[approval(&all[0])]);
+        assert_eq!((&*set.entries[0].source.origin, &*set.pending[0].source.origin), ("one", "two"));
+    }
+
+    #[test]
+    fn a_waiting_entry_that_is_off_or_invalid_says_so() {
+        let states =
+            |text: &str| merged(&definitions(Scope::Project, "f", text), &[]).entries[0].state.clone();
+        assert!(matches!(states(r#"{"s": {"enabled": false}}"#), EntryState::Disabled));
+        assert!(matches!(states(r#"{"s": {"command": 1}}"#), EntryState::Invalid));
+        assert!(matches!(states(r#"{"s": {"command": "${UNSET}"}}"#), EntryState::Pending));
+    }
+
+    #[test]
+    fn attempts_to_override_a_managed_entry_are_named() {
+        let mut all = definitions(Scope::Flag, "flag.json", r#"{"s": {"enabled": false}}"#);
+        all.extend(definitions(Scope::Managed, "managed.json", r#"{"s": {"command": "m"}}"#));
+        let entry = &merged(&all, &[]).entries[0];
+        assert!(matches!(entry.state, EntryState::Ready(_)));
+        assert_eq!(&*entry.issues[0].source.origin, "flag.json");
+    }
+
+    #[test]
+    fn approval_hints_can_be_pasted_into_a_shell() {
+        assert_eq!(approve_hint("git-hub.1"), "callboard mcp approve git-hub.1");
+        assert_eq!(approve_hint("Büro (test)"), "callboard mcp approve 'Büro (test)'");
+        assert_eq!(approve_hint("it's"), "callboard mcp approve 'it'\\''s'");
+    }
+
+    #[test]
+    fn a_summary_carries_no_control_characters() {
+        let set = merged(
+            &definitions(Scope::User, "f", r#"{"s": {"command": "x", "args": ["\u001b[2J", "a\nb", "ü"]}}"#),
+            &[],
+        );
+        assert_eq!(set.entries[0].summary, "x \\u{1b}[2J a\\nb ü");
+    }
+
+    #[test]
+    fn a_misnamed_entry_never_takes_the_place_of_another_one() {
+        let all =
+            definitions(Scope::User, "f", r#"{"a\nb": {"command": "bad"}, "a\\nb": {"command": "good"}}"#);
+        let set = merged(&all, &[]);
+        assert_eq!(set.entries.len(), 1);
+        assert!(matches!(set.entries[0].state, EntryState::Ready(_)));
+        assert!(set.issues[0].message.contains("control character"));
+    }
+
+    const ORDER: [Scope; 6] =
+        [Scope::User, Scope::Project, Scope::EnvFile, Scope::EnvInline, Scope::Flag, Scope::Managed];
+
+    proptest! {
+        /// Against the plainest reading of the rules: the strongest definition that is not a
+        /// project's without approval counts, in the state that it is in by itself.
+        #[test]
+        fn the_strongest_admitted_definition_counts(
+            kinds in proptest::collection::vec(prop::option::of(0usize..4), 6..=6),
+            approved: bool,
+        ) {
+            let texts = [
+                r#"{"s": {"command": "ok"}}"#,
+                r#"{"s": {"enabled": false}}"#,
+                r#"{"s": {"command": 1}}"#,
+                r#"{"s": {"command": "${UNSET}"}}"#,
+            ];
+            let mut all = Vec::new();
+            for (scope, kind) in ORDER.iter().zip(&kinds) {
+                if let Some(kind) = kind {
+                    all.extend(definitions(*scope, scope.as_str(), texts[*kind]));
+                }
+            }
+            let approvals: Vec<Approval> = all.iter().filter(|_| approved).map(approval).collect();
+            let set = merged(&all, &approvals);
+            let admitted = |scope: Scope| scope != Scope::Project || approved;
+            let present = || ORDER.iter().zip(&kinds).filter_map(|(scope, kind)| Some((*scope, (*kind)?)));
+            match present().filter(|(scope, _)| admitted(*scope)).last() {
+                Some((scope, kind)) => {
+                    let entry = &set.entries[0];
+                    prop_assert_eq!(entry.source.scope, scope);
+                    let fits = match kind {
+                        0 => matches!(entry.state, EntryState::Ready(_)),
+                        1 => matches!(entry.state, EntryState::Disabled),
+                        _ => matches!(entry.state, EntryState::Invalid),
+                    };
+                    prop_assert!(fits, "{scope:?} {kind} {:?}", entry.state);
+                    let mut hidden: Vec<Scope> =
+                        present().map(|(other, _)| other).filter(|other| *other < scope || scope == Scope::Managed).collect();
+                    hidden.retain(|other| *other != scope);
+                    let waits = !approved && kinds[1].is_some() && scope == Scope::User;
+                    prop_assert_eq!(set.pending.len(), usize::from(waits));
+                    let mut shadows: Vec<Scope> = entry.shadows.iter().map(|source| source.scope).collect();
+                    shadows.reverse();
+                    prop_assert_eq!(shadows, hidden);
+                }
+                None => {
+                    prop_assert_eq!(set.entries.len(), usize::from(kinds[1].is_some()));
+                    prop_assert!(set.pending.is_empty());
+                    prop_assert!(set.entries.iter().all(|entry| !matches!(entry.state, EntryState::Ready(_))));
+                }
+            }
         }
     }
 }

@@ -164,7 +164,8 @@ pub struct Entry {
     pub issues: Vec<Issue>,
     /// SHA-256 (hex) over the canonical unexpanded entry: what an approval is bound to.
     pub hash: String,
-    /// `stdio` or `http`, or `invalid`; for display of entries that have no spec.
+    /// `stdio`, `http`, `sse` or `invalid`; `-` for an entry that only turns a name off. For
+    /// display of entries that have no spec.
     pub transport: &'static str,
     /// Command line or URL as written, unexpanded, secrets masked; for display.
     pub summary: String,

@@ -22,8 +22,8 @@ pub trait World: Lookup {
     fn is_dir(&self, path: &Path) -> bool;
     /// Whether a path is a file that may be executed.
     fn is_program(&self, path: &Path) -> bool;
-    /// The first program of that name in the absolute folders of a `PATH`.
-    fn search(&self, name: &str, path: &str) -> Option<PathBuf>;
+    /// The first program of that name in the folders of a `PATH`; relative ones are below `cwd`.
+    fn search(&self, name: &str, path: &str, cwd: &Path) -> Option<PathBuf>;
 }
 
 /// What is the same for all entries.
@@ -83,11 +83,16 @@ pub fn program(definition: &Definition, raw: &RawServer, context: Context<'_>) -
     let mut resolver = Resolver { definition, context, issues: Vec::new(), secrets: Collector::default() };
     let cwd = resolver.cwd(cwd.as_deref());
     let command = resolver.command(command, cwd.as_deref())?;
-    find_program(&command, env, context)
+    find_program(&command, env, cwd.as_deref().unwrap_or(context.cwd), context)
 }
 
 /// Finds a program as the launch will: as a path, or in the PATH that the server gets.
-fn find_program(command: &str, env: &[(String, String)], context: Context<'_>) -> Option<PathBuf> {
+fn find_program(
+    command: &str,
+    env: &[(String, String)],
+    cwd: &Path,
+    context: Context<'_>,
+) -> Option<PathBuf> {
     if has_separator(command) {
         return context.world.is_program(Path::new(command)).then(|| PathBuf::from(command));
     }
@@ -96,7 +101,7 @@ fn find_program(command: &str, env: &[(String, String)], context: Context<'_>) -
         Some((_, value)) => expand::expand(value, context.world).ok()?.text,
         None => context.world.var("PATH")?,
     };
-    context.world.search(command, &path)
+    context.world.search(command, &path, cwd)
 }
 
 fn has_separator(command: &str) -> bool {
@@ -172,8 +177,8 @@ impl Resolver<'_> {
         Some(path.to_string_lossy().into_owned())
     }
 
-    fn approved_program(&self, command: String, env: &[(String, String)]) -> String {
-        let found = find_program(&command, env, self.context);
+    fn approved_program(&self, command: String, env: &[(String, String)], cwd: Option<&Path>) -> String {
+        let found = find_program(&command, env, cwd.unwrap_or(self.context.cwd), self.context);
         found.map_or(command, |path| path.to_string_lossy().into_owned())
     }
 
@@ -188,7 +193,7 @@ impl Resolver<'_> {
         let command = self.command(command, cwd.as_deref());
         let command = match self.definition.source.scope {
             // Approved was this very program, so no other one may run in its place.
-            Scope::Project => command.map(|command| self.approved_program(command, env)),
+            Scope::Project => command.map(|command| self.approved_program(command, env, cwd.as_deref())),
             _ => command,
         };
         let mut plain = Vec::with_capacity(args.len());

@@ -8,11 +8,19 @@ use std::fmt;
 pub struct Env(BTreeMap<String, String>);
 
 impl Env {
-    /// The environment of this process. Variables that are not UTF-8 are left out.
+    /// The environment of this process. Variables that are not UTF-8 are left out; a missing
+    /// `HOME` is what the system's user database says.
     pub fn from_process() -> Self {
         let texts = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-        Self(texts.collect())
+        let mut env = Self(texts.collect());
+        if env.get_nonempty("HOME").is_none()
+            && let Some(home) = std::env::home_dir()
+            && !home.as_os_str().is_empty()
+        {
+            env.set("HOME", home.to_string_lossy());
+        }
+        env
     }
 
     /// The value of a variable, if it is set.

@@ -71,10 +71,9 @@ impl World for Machine<'_> {
         metadata.is_file()
     }
 
-    fn search(&self, name: &str, path: &str) -> Option<PathBuf> {
+    fn search(&self, name: &str, path: &str, cwd: &Path) -> Option<PathBuf> {
         std::env::split_paths(path)
-            .filter(|folder| folder.is_absolute())
-            .map(|folder| folder.join(name))
+            .map(|folder| cwd.join(folder).join(name))
             .find(|candidate| self.is_program(candidate))
     }
 }

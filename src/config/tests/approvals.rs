@@ -97,6 +97,21 @@ fn an_approval_is_bound_to_the_program_that_the_command_meant() {
 }
 
 #[test]
+#[cfg(unix)]
+fn a_relative_folder_in_path_can_not_smuggle_a_program_in() {
+    let mut desk = Desk::new();
+    desk.set("PATH", "bin:/usr/nowhere");
+    desk.project(&one(r#"{"command": "tool"}"#));
+    desk.approve("s");
+    assert_eq!(command(&desk.load(), "s"), "tool");
+    program(&desk, "project/bin/tool");
+    let loaded = desk.load();
+    assert!(matches!(entry(&loaded, "s").state, EntryState::Pending));
+    desk.approve("s");
+    assert_eq!(command(&desk.load(), "s"), desk.path("project/bin/tool").display().to_string());
+}
+
+#[test]
 fn an_approval_counts_for_one_name_in_one_project_only() {
     let desk = Desk::new();
     let text = r#"{"mcpServers": {"s": {"command": "x"}, "t": {"command": "x"}}}"#;

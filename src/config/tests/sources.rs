@@ -298,6 +298,19 @@ fn the_users_own_folder_never_counts_as_that_of_a_project() {
 }
 
 #[test]
+fn without_a_home_nothing_of_a_project_is_taken_for_the_users_own() {
+    for home in ["", "relative"] {
+        let mut desk = Desk::new();
+        desk.set("HOME", home);
+        desk.write("project/.callboard/mcp.json", &one(r#"{"command": "theirs"}"#));
+        desk.write("project/relative/.callboard/mcp.json", &one(r#"{"command": "theirs too"}"#));
+        let loaded = desk.load();
+        assert_eq!(loaded.home, std::path::Path::new("/.callboard"));
+        assert!(matches!(entry(&loaded, "s").state, EntryState::Pending));
+    }
+}
+
+#[test]
 fn callboard_home_moves_the_users_files() {
     let mut desk = Desk::new();
     desk.write("elsewhere/mcp.json", &one(r#"{"command": "moved"}"#));
