@@ -114,7 +114,7 @@ flags! {
         huge_line: Option<At<Megabytes>> = "--huge-line" "MB[@PLACE]";
         /// after a whole notification: SIZE bytes of an answer without newline, never ended (@call)
         endless_line: Option<At<Size>> = "--endless-line" "SIZE[@PLACE]";
-        /// answers packed in JSON arrays
+        /// answers packed in JSON arrays, gathered as by --reorder
         batch: bool = "--batch" "";
         /// close stdout, stay alive (@call)
         stdout_close: Maybe<Place> = "--stdout-close" "[@PLACE]";
@@ -148,7 +148,7 @@ flags! {
         exit_only_on_eof: bool = "--exit-only-on-eof" "";
         /// start a helper that sleeps for an hour and inherits all pipes; its pid goes to the trace
         fork_grandchild: bool = "--fork-grandchild" "";
-        /// close stdout and exit 0 after MS without a call
+        /// close stdout and exit 0 after MS without a running call
         self_close_idle: Option<u64> = "--self-close-idle" "MS";
     }
     "Ids and envelopes" {
@@ -158,7 +158,7 @@ flags! {
         string_id: bool = "--string-id" "";
         /// calls (but not echo) are answered after MS, even if cancelled
         late_response: Option<u64> = "--late-response" "MS";
-        /// answers of a window of 30 ms leave in reverse order (stdio)
+        /// answers leave in reverse order of their requests, once none is worked on for 30 ms (stdio)
         reorder: bool = "--reorder" "";
         /// every answer is sent twice
         answer_twice: bool = "--answer-twice" "";

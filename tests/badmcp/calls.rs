@@ -38,11 +38,28 @@ fn refuse(code: i64, message: impl Into<String>) -> Answer {
     Some(Err(RpcError::new(code, message)))
 }
 
+/// A call that runs: the server is not idle until it ends.
+struct Busy<'a>(&'a Server);
+
+impl<'a> Busy<'a> {
+    fn new(server: &'a Server) -> Self {
+        server.busy.fetch_add(1, Ordering::SeqCst);
+        Self(server)
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        *lock(&self.0.last_call) = Instant::now();
+        self.0.busy.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 /// Runs a call. None: it is never answered.
 pub(crate) fn call(ctx: &Ctx, request: &Request) -> Answer {
     let server = &ctx.server;
     let flags = &server.flags;
-    *lock(&server.last_call) = Instant::now();
+    let _busy = Busy::new(server);
     if flags.kill_self_mid_call {
         life::kill_self(server, "kill-self-mid-call");
     }
@@ -138,7 +155,8 @@ fn wait(ctx: &Ctx, tool: &str, arguments: Option<&str>, token: Option<&Value>) -
     let period = match flags.progress_every {
         Some(ms) => Some(Duration::from_millis(ms.max(1))),
         None => flags.progress_forever.then_some(PROGRESS_DEFAULT),
-    };
+    }
+    .filter(|_| token.is_some());
     let total = period
         .filter(|_| !flags.progress_forever)
         .map(|period| (ms as f64 / period.as_secs_f64() / 1e3).ceil());
@@ -147,14 +165,15 @@ fn wait(ctx: &Ctx, tool: &str, arguments: Option<&str>, token: Option<&Value>) -
     let mut left = false;
     loop {
         let passed = started.elapsed();
+        if let (Some(period), Some(token)) = (period, token) {
+            // All that is due before the end, so that the number of steps never depends on the machine's load.
+            while passed >= period * (sent + 1) && period * (sent + 1) < limit {
+                sent += 1;
+                progress(ctx, token, sent, total);
+            }
+        }
         if passed >= limit {
             return true;
-        }
-        if let (Some(period), Some(token)) = (period, token)
-            && passed >= period * (sent + 1)
-        {
-            sent += 1;
-            progress(ctx, token, sent, total);
         }
         let next =
             period.map_or(limit, |period| (period * (sent + 1)).min(limit)).saturating_sub(started.elapsed());

@@ -200,7 +200,7 @@ impl Conn {
         let mut bytes = head_bytes(response.status, &headers);
         let shown = if half { response.body.len() / 2 } else { response.body.len() };
         bytes.extend_from_slice(&response.body[..shown]);
-        wire::write_shaped(&mut self.stream, &bytes, &self.server.flags)?;
+        wire::write_shaped(&mut self.stream, None, &bytes, &self.server.flags)?;
         Ok(keep && !half)
     }
 }

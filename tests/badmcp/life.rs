@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rustix::process::{Signal, getpgid, getpid, getppid, kill_process};
@@ -16,6 +17,9 @@ use crate::server::{Server, lock, pause};
 use crate::trace::{append_line, append_to};
 use crate::values::{At, Place, Size, at};
 use crate::wire;
+
+/// How soon after a long call the idle clock looks again.
+const IDLE_LOOK: Duration = Duration::from_millis(5);
 
 /// One line on stderr; a closed stderr is no reason to stop.
 pub(crate) fn complain(text: &str) {
@@ -193,11 +197,11 @@ fn close_when_idle(server: &Arc<Server>, limit: Duration) {
     std::thread::spawn(move || {
         loop {
             let idle = lock(&server.last_call).elapsed();
-            if idle >= limit {
+            if idle >= limit && server.busy.load(Ordering::SeqCst) == 0 {
                 close_stdout();
                 server.exit(0, "idle");
             }
-            pause(limit - idle);
+            pause(limit.saturating_sub(idle).max(IDLE_LOOK));
         }
     });
 }

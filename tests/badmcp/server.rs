@@ -203,7 +203,10 @@ pub(crate) struct Server {
     /// Live legacy HTTP sessions.
     pub(crate) sessions: Mutex<HashMap<String, Arc<Session>>>,
     pub(crate) token: Mutex<String>,
+    /// When the last call ended.
     pub(crate) last_call: Mutex<Instant>,
+    /// Calls that run.
+    pub(crate) busy: AtomicU64,
     /// With `--serial`: held while a request is handled.
     pub(crate) serial: Mutex<()>,
     /// Answers so far, for `--noise-every`.
@@ -236,6 +239,7 @@ impl Server {
             gate: Gate::default(),
             sessions: Mutex::default(),
             last_call: Mutex::new(Instant::now()),
+            busy: AtomicU64::new(0),
             serial: Mutex::default(),
             answers: AtomicU64::new(0),
             failed: AtomicU64::new(0),

@@ -85,7 +85,7 @@ impl SseStream {
         let mut framed = format!("{:x}\r\n", bytes.len()).into_bytes();
         framed.extend_from_slice(bytes);
         framed.extend_from_slice(b"\r\n");
-        wire::write_shaped(&mut inner.socket, &framed, &self.server.flags)
+        wire::write_shaped(&mut inner.socket, None, &framed, &self.server.flags)
     }
 
     fn event_bytes(&self, name: &str, data: &str, number: u64) -> Vec<u8> {
@@ -149,7 +149,7 @@ impl SseStream {
         let mut inner = lock(&self.inner);
         self.begin(&mut inner)?;
         inner.ended = true;
-        wire::write_shaped(&mut inner.socket, b"0\r\n\r\n", &self.server.flags)
+        wire::write_shaped(&mut inner.socket, None, b"0\r\n\r\n", &self.server.flags)
     }
 
     /// Sends comments at the flags' rate until the stream ends.

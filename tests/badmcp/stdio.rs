@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::{BufRead, Write};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use crate::server::{Cancel, Filter, Outlet, Server, Session, lock, pause};
 use crate::values::{Maybe, Place, Size, at};
 use crate::wire;
 
-/// How long answers are gathered for `--reorder` and `--batch`.
+/// `--reorder` and `--batch` gather answers until none came for that long and no request is being worked on.
 const WINDOW: Duration = Duration::from_millis(30);
 
 /// How much of an endless line leaves together with the message before it.
@@ -27,6 +27,7 @@ const FIRST_BYTES: u64 = 1024;
 /// The writing end.
 struct Stdout {
     server: Arc<Server>,
+    session: Arc<Session>,
     /// One message at a time.
     writing: Mutex<()>,
     /// Answers that wait for their window to close.
@@ -36,6 +37,8 @@ struct Stdout {
 
 /// A whole answer on its way out.
 struct Answer {
+    /// Its request's place in the order of arrival.
+    order: u64,
     bytes: Vec<u8>,
     method: String,
     code: Option<i64>,
@@ -64,7 +67,12 @@ impl Stdout {
         }
         if !bytes.is_empty() {
             let _held = lock(&self.writing);
-            let _ = wire::write_shaped(&mut std::io::stdout().lock(), &bytes, flags);
+            let _ = wire::write_shaped(
+                &mut std::io::stdout().lock(),
+                Some(std::io::stdout().as_fd()),
+                &bytes,
+                flags,
+            );
         }
     }
 
@@ -92,7 +100,13 @@ impl Stdout {
         let bytes = self.frame(message);
         let _held = lock(&self.writing);
         self.server.trace.message(ev, message, "");
-        wire::write_shaped(&mut std::io::stdout().lock(), &bytes, &self.server.flags).is_ok()
+        wire::write_shaped(
+            &mut std::io::stdout().lock(),
+            Some(std::io::stdout().as_fd()),
+            &bytes,
+            &self.server.flags,
+        )
+        .is_ok()
     }
 
     /// An answer leaves, now or with its window.
@@ -172,9 +186,18 @@ impl Stdout {
                 .arrived
                 .wait_while(lock(&self.held), |held| held.is_empty())
                 .unwrap_or_else(PoisonError::into_inner);
+            let mut gathered = waiting.len();
             drop(waiting);
-            pause(WINDOW);
+            loop {
+                pause(WINDOW);
+                let now = lock(&self.held).len();
+                if now == gathered && lock(&self.session.running).is_empty() {
+                    break;
+                }
+                gathered = now;
+            }
             let mut answers = std::mem::take(&mut *lock(&self.held));
+            answers.sort_by_key(|answer| answer.order);
             if self.server.flags.reorder {
                 answers.reverse();
             }
@@ -189,11 +212,12 @@ impl Stdout {
 }
 
 fn packed(answers: Vec<Answer>) -> Answer {
-    let (method, code) = answers.first().map_or((String::new(), None), |a| (a.method.clone(), a.code));
+    let (order, method, code) =
+        answers.first().map_or((0, String::new(), None), |a| (a.order, a.method.clone(), a.code));
     let mut bytes = vec![b'['];
     bytes.extend(answers.iter().map(|a| a.bytes.as_slice()).collect::<Vec<_>>().join(&b','));
     bytes.push(b']');
-    Answer { bytes, method, code }
+    Answer { order, bytes, method, code }
 }
 
 impl Outlet for Stdout {
@@ -208,12 +232,16 @@ struct Pipe {
     session: Arc<Session>,
     out: Arc<Stdout>,
     subscribed: AtomicBool,
+    /// Requests so far.
+    arrived: AtomicU64,
 }
 
 /// Serves stdin until it ends. Returns never.
 pub(crate) fn serve(server: Arc<Server>) -> ! {
+    let session = Session::new("");
     let out = Arc::new(Stdout {
         server: Arc::clone(&server),
+        session: Arc::clone(&session),
         writing: Mutex::default(),
         held: Mutex::default(),
         arrived: Condvar::new(),
@@ -226,7 +254,13 @@ pub(crate) fn serve(server: Arc<Server>) -> ! {
     if server.flags.stdout_close.value() == Some(&Place::Start) {
         life::close_stdout();
     }
-    let pipe = Arc::new(Pipe { server, session: Session::new(""), out, subscribed: AtomicBool::new(false) });
+    let pipe = Arc::new(Pipe {
+        server,
+        session,
+        out,
+        subscribed: AtomicBool::new(false),
+        arrived: AtomicU64::new(0),
+    });
     let mut stdin = std::io::stdin().lock();
     let mut line = Vec::new();
     loop {
@@ -284,10 +318,14 @@ impl Pipe {
         }
     }
 
+    fn next(&self) -> u64 {
+        self.arrived.fetch_add(1, Ordering::SeqCst)
+    }
+
     fn refuse(&self, id: &str, error: RpcError) {
         let code = Some(error.code);
         let bytes = rpc::answer(id, &Err(error), None).into_bytes();
-        self.out.answer(Answer { bytes, method: String::new(), code });
+        self.out.answer(Answer { order: self.next(), bytes, method: String::new(), code });
     }
 
     fn ctx(&self, request: &Request) -> Ctx {
@@ -302,14 +340,15 @@ impl Pipe {
     }
 
     fn request(self: &Arc<Self>, request: Request) {
+        let order = self.next();
         if slow(&self.server.flags, &request) || self.server.gate.is_stalled() {
             let pipe = Arc::clone(self);
             let ctx = self.ctx(&request);
             // Known before the thread runs, so that a cancellation right behind the request finds it.
             self.register(&request, &ctx);
-            std::thread::spawn(move || pipe.run(&ctx, &request));
+            std::thread::spawn(move || pipe.run(order, &ctx, &request));
         } else {
-            self.run(&self.ctx(&request), &request);
+            self.run(order, &self.ctx(&request), &request);
         }
     }
 
@@ -319,7 +358,7 @@ impl Pipe {
         }
     }
 
-    fn run(&self, ctx: &Ctx, request: &Request) {
+    fn run(&self, order: u64, ctx: &Ctx, request: &Request) {
         let (bytes, code) = match methods::answer(ctx, request) {
             Reply::Silent => return,
             Reply::Text { text, code } => (text.into_bytes(), code),
@@ -330,7 +369,7 @@ impl Pipe {
                 return;
             }
         };
-        self.out.answer(Answer { bytes, method: request.method.clone(), code });
+        self.out.answer(Answer { order, bytes, method: request.method.clone(), code });
     }
 }
 

@@ -2,7 +2,8 @@
 //! Owns how bytes leave, must never know what they mean. Called by `stdio`, `http`, `results`, `catalog`.
 
 use std::io::{self, Write};
-use std::time::Duration;
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
 
 use crate::args::Flags;
 use crate::server::pause;
@@ -10,9 +11,16 @@ use crate::server::pause;
 /// Pieces are spaced out this often, so that the reader really sees them apart; the rest follows at full speed.
 const SPACED_PIECES_MAX: usize = 200;
 const PIECE_GAP: Duration = Duration::from_micros(200);
+/// How long a piece waits for its reader.
+const PIECE_WAIT_MAX: Duration = Duration::from_millis(100);
 
-/// Writes and flushes, in the pieces that the flags ask for.
-pub(crate) fn write_shaped(out: &mut dyn Write, bytes: &[u8], flags: &Flags) -> io::Result<()> {
+/// Writes and flushes, in the pieces that the flags ask for. `pipe` is looked at, so that the reader takes one piece at a time.
+pub(crate) fn write_shaped(
+    out: &mut dyn Write,
+    pipe: Option<BorrowedFd<'_>>,
+    bytes: &[u8],
+    flags: &Flags,
+) -> io::Result<()> {
     if flags.dribble.is_none() && !flags.split_utf8 {
         out.write_all(bytes)?;
         return out.flush();
@@ -32,6 +40,11 @@ pub(crate) fn write_shaped(out: &mut dyn Write, bytes: &[u8], flags: &Flags) -> 
         pieces += 1;
         if pieces < SPACED_PIECES_MAX && start < bytes.len() {
             pause(PIECE_GAP);
+            let taken = || pipe.is_none_or(|pipe| !matches!(rustix::io::ioctl_fionread(pipe), Ok(1..)));
+            let until = Instant::now() + PIECE_WAIT_MAX;
+            while !taken() && Instant::now() < until {
+                pause(PIECE_GAP);
+            }
         }
     }
     Ok(())

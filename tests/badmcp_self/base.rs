@@ -268,7 +268,7 @@ fn a_start_takes_no_time() {
             assert_eq!((rest.len(), status.code()), (0, Some(0)));
         }
     });
-    assert!(took.as_millis() < 2000, "20 starts took {took:?}");
+    assert!(took.as_millis() < 4000, "20 starts took {took:?}");
 }
 
 /// Every flag of the table is proved somewhere in this folder.

@@ -30,7 +30,7 @@ fn progress_carries_the_requests_token_and_grows() {
     let id = call_with_token(&mut pipe, &json!("tok-1"));
     assert_eq!(pipe.answer(id)["result"]["content"][0]["text"], "t0 {}");
     let steps: Vec<&Value> = pipe.aside.iter().map(|m| &m["params"]).collect();
-    assert!(steps.len() >= 3, "{steps:?}");
+    assert_eq!(steps.len(), 6, "at 20, 40, … 120 ms");
     assert!(steps.iter().all(|p| p["progressToken"] == "tok-1" && p["total"] == 7));
     assert!(steps.windows(2).all(|w| w[0]["progress"].as_u64() < w[1]["progress"].as_u64()));
     pipe.aside.clear();

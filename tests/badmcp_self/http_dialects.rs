@@ -53,7 +53,7 @@ fn comments_keep_coming_while_a_call_takes_its_time() {
     let (answer, took) = timed(|| web.call("t0", &json!({})));
     assert!(took.as_millis() >= 200);
     let comments: usize = answer.events().iter().map(|event| event.comments).sum();
-    assert!((4..=13).contains(&comments), "{comments} comments");
+    assert!((2..=13).contains(&comments), "{comments} comments");
     assert_eq!(answer.message()["result"]["content"][0]["text"], "t0 {}");
 }
 
@@ -84,7 +84,7 @@ fn progress_turns_an_answer_into_a_stream() {
     let mut web = Web::opened(&["--slow", "100", "--progress-every", "20"]);
     let params = json!({"name": "t0", "arguments": {}, "_meta": {"progressToken": 5}});
     let answer = web.ask("tools/call", &params);
-    assert!(answer.streams() && answer.events().len() >= 3, "{answer:?}");
+    assert_eq!((answer.streams(), answer.events().len()), (true, 4 + 1), "{answer:?}");
     let first: Value = serde_json::from_str(&answer.events()[0].data).expect("JSON");
     assert_eq!(first["params"]["progressToken"], 5);
 }
