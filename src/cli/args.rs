@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap_complete::ArgValueCandidates;
 
-use super::help;
 use super::text::parse_duration;
+use super::{complete, help};
 
 const GLOBAL: &str = "Options of every command";
 
@@ -109,6 +110,7 @@ pub enum Command {
     #[command(after_help = help::EXPLAIN)]
     Explain {
         /// An error code, an exit code, or nothing for all
+        #[arg(add = ArgValueCandidates::new(complete::codes))]
         code: Option<String>,
     },
     /// Print the script that completes commands in a shell
@@ -232,7 +234,7 @@ pub enum Mcp {
 #[derive(Debug, Args)]
 pub struct OneServer {
     /// Name of a configured server
-    #[arg(value_name = "SERVER")]
+    #[arg(value_name = "SERVER", add = ArgValueCandidates::new(complete::servers))]
     pub server: String,
 }
 
@@ -248,7 +250,7 @@ pub struct HostWords {
 #[derive(Debug, Args)]
 pub struct HostOrServer {
     /// Name of a server; none means all of the running host
-    #[arg(value_name = "SERVER")]
+    #[arg(value_name = "SERVER", add = ArgValueCandidates::new(complete::servers))]
     pub server: Option<String>,
 }
 
@@ -256,7 +258,7 @@ pub struct HostOrServer {
 #[derive(Debug, Args)]
 pub struct MaybeServer {
     /// Name of a configured server, or a URL to contact once
-    #[arg(value_name = "SERVER|URL")]
+    #[arg(value_name = "SERVER|URL", add = ArgValueCandidates::new(complete::servers))]
     pub server: Option<String>,
     /// Longest wait for the servers, in seconds or words such as 2m
     #[arg(long, value_name = "D", value_parser = parse_duration)]
@@ -270,7 +272,7 @@ pub struct MaybeServer {
 #[derive(Debug, Args)]
 pub struct StatusArgs {
     /// Name of a configured server; none means all
-    #[arg(value_name = "SERVER")]
+    #[arg(value_name = "SERVER", add = ArgValueCandidates::new(complete::servers))]
     pub server: Option<String>,
     /// Keep the servers running and redraw on every change, until Ctrl-C
     #[arg(long, conflicts_with = "wait")]
@@ -284,7 +286,7 @@ pub struct StatusArgs {
 #[derive(Debug, Args)]
 pub struct ReadArgs {
     /// Name of a configured server, or a URL to contact once
-    #[arg(value_name = "SERVER|URL")]
+    #[arg(value_name = "SERVER|URL", add = ArgValueCandidates::new(complete::servers))]
     pub server: String,
     /// URI of the resource
     pub uri: Option<String>,
@@ -303,7 +305,7 @@ pub struct ReadArgs {
 #[derive(Debug, Args)]
 pub struct UseArgs {
     /// Name of a configured server, or a URL to contact once
-    #[arg(value_name = "SERVER|URL")]
+    #[arg(value_name = "SERVER|URL", add = ArgValueCandidates::new(complete::servers))]
     pub server: String,
     /// Name of the prompt
     pub name: Option<String>,
@@ -322,7 +324,7 @@ pub struct UseArgs {
 #[derive(Debug, Args)]
 pub struct CallArgs {
     /// Name of a configured server, or a URL to contact once
-    #[arg(value_name = "SERVER|URL")]
+    #[arg(value_name = "SERVER|URL", add = ArgValueCandidates::new(complete::servers))]
     pub server: Option<String>,
     /// Name of the tool, as `callboard mcp tools` shows it
     pub tool: Option<String>,
@@ -420,7 +422,8 @@ pub struct AddJsonArgs {
     /// Name of the server
     pub name: String,
     /// The entry as a JSON object, or - for stdin
-    pub json: String,
+    #[arg(value_name = "JSON")]
+    pub entry: String,
     /// Which file to write: user (yours, the default) or project (shared with others)
     #[arg(short, long, default_value = "user", hide_default_value = true, hide_possible_values = true)]
     pub scope: EditScope,
@@ -433,7 +436,7 @@ pub struct AddJsonArgs {
 #[derive(Debug, Args)]
 pub struct RemoveArgs {
     /// Name of a configured server
-    #[arg(value_name = "SERVER")]
+    #[arg(value_name = "SERVER", add = ArgValueCandidates::new(complete::servers))]
     pub server: String,
     /// Only from this file: user or project
     #[arg(short, long, hide_possible_values = true)]
@@ -444,9 +447,64 @@ pub struct RemoveArgs {
 #[derive(Debug, Args)]
 pub struct ApproveArgs {
     /// Name of a server of the project
-    #[arg(value_name = "SERVER")]
+    #[arg(value_name = "SERVER", add = ArgValueCandidates::new(complete::servers))]
     pub server: String,
     /// Approve without a question
     #[arg(short, long)]
     pub yes: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_tree_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    /// An argument of a verb must not be taken for an option of every command.
+    #[test]
+    fn every_verb_parses_with_its_words() {
+        for words in [
+            "demo",
+            "doctor",
+            "explain busy",
+            "completions zsh",
+            "mcp list",
+            "mcp get s",
+            "mcp status s --wait 2s",
+            "mcp config",
+            "mcp tools s --timeout 5",
+            "mcp resources -- cmd x",
+            "mcp read s u:r/i -o f",
+            "mcp prompts s",
+            "mcp prompt s p a=b",
+            "mcp call s t a=b -y -o f --timeout 1m",
+            "mcp check s",
+            "mcp add s -e A=b -- cmd",
+            "mcp add-json s {}",
+            "mcp remove s -s user",
+            "mcp enable s",
+            "mcp disable s",
+            "mcp on",
+            "mcp off s",
+            "mcp approve s -y",
+            "mcp revoke s",
+            "mcp start s",
+            "mcp stop s",
+            "mcp restart",
+            "mcp reconnect",
+            "mcp reload",
+            "mcp logs s -f --wire",
+            "mcp wait s --timeout 5s",
+        ] {
+            let argv = ["callboard", "--json", "--log-level", "debug", "-C", "."];
+            let cli = Cli::try_parse_from(argv.into_iter().chain(words.split(' ')));
+            let cli = cli.unwrap_or_else(|e| panic!("{words}: {e}"));
+            assert!(cli.global.json, "{words}");
+            assert_eq!(cli.global.log_level, Some(LogLevel::Debug), "{words}");
+        }
+    }
 }

@@ -2,6 +2,7 @@
 //! shell when that script asks. Starts no server. Called by `cli::main`.
 
 use clap::CommandFactory;
+use clap_complete::CompletionCandidate;
 use clap_complete::env::{Bash, CompleteEnv, Elvish, EnvCompleter, Fish, Powershell, Zsh};
 use serde::Serialize;
 
@@ -9,6 +10,9 @@ use super::args::{Cli, Shell};
 use super::exit::Exit;
 use super::failure::Failure;
 use super::out::Answer;
+use super::pages::PAGES;
+use crate::config::load::{LoadOptions, load};
+use crate::shaping::render::printable;
 
 const SCHEMA: &str = "callboard.completions/1";
 
@@ -24,6 +28,23 @@ struct ScriptView<'a> {
 /// Answers a shell that asks for candidates and ends the process; returns when none asks.
 pub fn answer_shell() {
     CompleteEnv::with_factory(Cli::command).var(ASK_VAR).complete();
+}
+
+/// The configured servers, with what they run. Reads files; starts nothing.
+pub fn servers() -> Vec<CompletionCandidate> {
+    let loaded = load(&LoadOptions::from_process());
+    let entries = loaded.servers.entries.iter().chain(&loaded.servers.pending);
+    entries
+        .map(|entry| {
+            let about = printable(&entry.summary).into_owned();
+            CompletionCandidate::new(entry.id.as_str()).help((!about.is_empty()).then(|| about.into()))
+        })
+        .collect()
+}
+
+/// The codes that can be explained.
+pub fn codes() -> Vec<CompletionCandidate> {
+    PAGES.iter().map(|page| CompletionCandidate::new(page.code).help(Some(page.title.into()))).collect()
 }
 
 /// The answer of `completions SHELL`: the script.

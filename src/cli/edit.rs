@@ -51,7 +51,7 @@ pub fn add(ctx: &Ctx, args: AddArgs) -> Result<Answer, Failure> {
 
 /// `add-json`
 pub fn add_json(ctx: &Ctx, args: AddJsonArgs, read: &mut dyn ReadText) -> Result<Answer, Failure> {
-    let text = match args.json.as_str() {
+    let text = match args.entry.as_str() {
         "-" => read.stdin().map_err(|e| Failure::usage(format!("can't read stdin: {e}")))?,
         text => text.to_owned(),
     };

@@ -157,7 +157,7 @@ pub fn table_text(views: &[ServerView], style: Style) -> String {
 
 fn row(view: &ServerView) -> Vec<Field> {
     let (word, tone) = state_word(view);
-    let listed = view.generation.0 > 0 || view.counts.tools > 0;
+    let listed = view.listed || view.counts.tools > 0;
     let number = |n: u64| Field::new(if listed { n.to_string() } else { String::new() });
     vec![
         Field::toned(view.id.as_str(), Tone::Strong),
@@ -218,7 +218,7 @@ pub fn sheet_text(view: &ServerView, now: SystemTime, style: Style) -> String {
         _ => word.to_owned(),
     };
     let rows = [
-        ("state", Field::toned(format!("{state}, since {}", text::span(whole(ago))), tone)),
+        ("state", Field::toned(state + &since(ago), tone)),
         ("why", Field::new(view.why.clone().unwrap_or_default())),
         ("fix", Field::toned(view.fix.clone().unwrap_or_default(), Tone::Good)),
         ("next attempt", Field::new(view.next_attempt.map(|at| until(at, now)).unwrap_or_default())),
@@ -236,6 +236,10 @@ pub fn sheet_text(view: &ServerView, now: SystemTime, style: Style) -> String {
         ("warnings", Field::toned(view.warnings.join("\n"), Tone::Warn)),
     ];
     format!("{}\n{}", style.paint(Tone::Strong, view.id.as_str()), sheet(&rows, style))
+}
+
+fn since(ago: Duration) -> String {
+    if ago.as_secs() == 0 { String::new() } else { format!(", since {}", text::span(whole(ago))) }
 }
 
 fn whole(d: Duration) -> Duration {
@@ -346,6 +350,7 @@ pub(super) mod tests {
         view.pid = None;
         view.revision = None;
         view.generation = Generation(0);
+        view.listed = false;
         view.counts = ItemCounts::default();
         view.definition_bytes = 0;
         view
@@ -413,7 +418,7 @@ pub(super) mod tests {
         for part in ["fs\n", "error (config error), since 1m 15s", "command not found: npx", "install Node"] {
             assert!(text.contains(part), "{part:?} is missing in\n{text}");
         }
-        assert!(text.contains("last stderr   sh: npx: not found"), "{text}");
+        assert!(text.contains("last stderr  sh: npx: not found"), "{text}");
     }
 
     proptest! {

@@ -5,6 +5,8 @@
 mod calls;
 mod catalogs;
 mod cli;
+mod cli_config;
+mod cli_edit;
 mod cli_home;
 mod demo;
 mod handshake;
