@@ -21,6 +21,9 @@ use super::use_verbs::{blocks_text, saved_text};
 use crate::call::ItemKind;
 use crate::catalog::items::Item;
 use crate::catalog::merge::Catalog;
+use crate::catalog::schema::{CompiledSchema, check};
+use crate::catalog::typed::{Argument, typed_args};
+use crate::catalog::violation::{self, Violation};
 use crate::config::spec::Scope;
 use crate::id::ServerId;
 use crate::shaping::render::render_result;
@@ -67,10 +70,10 @@ pub async fn call(ctx: &Ctx, args: CallArgs, read: &mut dyn ReadText) -> Result<
     let typed = call_args::parse(&typed, read)?;
     let approved = args.yes && may_approve(&picked)?;
     let (ctx, server) = (picked.ctx.as_ref(), &picked.server);
-    let outcome = with_runtime(plan(ctx, std::slice::from_ref(server)), async |runtime| {
+    let (outcome, warnings) = with_runtime(plan(ctx, std::slice::from_ref(server)), async |runtime| {
         ready(ctx, runtime, server, args.timeout).await?;
         let item = find(&runtime.catalog(), server, &tool)?;
-        let arguments = arguments(ctx, server, &item, typed)?;
+        let (arguments, warnings) = arguments(ctx, server, &item, typed)?;
         let call = Invocation {
             server: server.clone(),
             kind: ItemKind::Tool,
@@ -79,7 +82,7 @@ pub async fn call(ctx: &Ctx, args: CallArgs, read: &mut dyn ReadText) -> Result<
             timeout: args.timeout,
             approved,
         };
-        invoke(ctx, runtime, call).await
+        Ok((invoke(ctx, runtime, call).await?, warnings))
     })
     .await
     .map_err(|failure| failure.about_if_none(server.as_str(), &tool))?;
@@ -97,7 +100,8 @@ pub async fn call(ctx: &Ctx, args: CallArgs, read: &mut dyn ReadText) -> Result<
         saved: saved.iter().map(|path| path.display().to_string()).collect(),
     };
     let human = join(blocks_text(ctx, &rendered), &saved_text(&saved));
-    let mut answer = Answer::new(SCHEMA, &view, human)?.warn(nothing_saved(args.output.as_deref(), &saved));
+    let mut answer =
+        Answer::new(SCHEMA, &view, human)?.warn(warnings).warn(nothing_saved(args.output.as_deref(), &saved));
     if rendered.is_error {
         answer = answer.warn(["the tool says that it failed (isError)".to_owned()]).ending(Exit::Unhealthy);
     }
@@ -202,15 +206,66 @@ async fn help(
 }
 
 /// The arguments as they are sent: pairs get the types of the schema, and everything is checked
-/// against it.
-fn arguments(ctx: &Ctx, server: &ServerId, item: &Item, typed: Arguments) -> Result<Box<RawValue>, Failure> {
-    let _ = (ctx, server, item);
-    match typed {
-        Arguments::Object(raw) => Ok(raw),
-        Arguments::Pairs(pairs) => {
-            let map: serde_json::Map<String, serde_json::Value> =
-                pairs.into_iter().map(|p| (p.key, serde_json::Value::from(p.value))).collect();
-            serde_json::value::to_raw_value(&map).map_err(|e| Failure::invalid_arguments(e.to_string()))
+/// against it. With them what was odd about the schema.
+fn arguments(
+    ctx: &Ctx,
+    server: &ServerId,
+    item: &Item,
+    typed: Arguments,
+) -> Result<(Box<RawValue>, Vec<String>), Failure> {
+    let mut warnings = Vec::new();
+    let schema = item.input_schema.clone().and_then(|span| item.raw.get(span));
+    let schema = match schema.map(CompiledSchema::compile) {
+        Some(Ok(schema)) => Some(schema),
+        Some(Err(why)) => {
+            warnings.push(format!("the arguments are not checked here: {}", ctx.clean(&why)));
+            None
         }
+        None => None,
+    };
+    let refused = |violations: Vec<Violation>| {
+        let text = ctx.clean(&violation::sentence(&item.name, &violations));
+        Failure::invalid_arguments(text)
+            .on(server.as_str())
+            .about(&item.name)
+            .fix(format!("callboard mcp call {server} {} --help", item.name))
+    };
+    let raw = match typed {
+        Arguments::Object(raw) => raw,
+        Arguments::Pairs(pairs) => {
+            let given: Vec<Argument<'_>> = pairs
+                .iter()
+                .map(|pair| Argument { key: &pair.key, value: &pair.value, json: pair.json })
+                .collect();
+            typed_args(schema.as_ref().map(CompiledSchema::as_value), &given).map_err(refused)?
+        }
+    };
+    check(schema.as_ref(), Some(raw.get().as_bytes())).map_err(refused)?;
+    Ok((raw, warnings))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words_of(words: &[&str]) -> Vec<String> {
+        words.iter().map(|w| (*w).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_command_after_the_dashes_stands_for_the_server() {
+        let w = |s: &str| Some(s.to_owned());
+        assert_eq!(words(w("s"), w("t"), words_of(&["a=1"]), &[]), (w("s"), w("t"), words_of(&["a=1"])));
+        assert_eq!(
+            words(w("t"), w("a=1"), words_of(&["b=2"]), &words_of(&["cmd"])),
+            (None, w("t"), words_of(&["a=1", "b=2"]))
+        );
+        assert_eq!(words(w("t"), None, Vec::new(), &words_of(&["cmd"])), (None, w("t"), Vec::new()));
+    }
+
+    #[test]
+    fn a_saved_file_is_named_below_the_result() {
+        assert_eq!(join("text\n".into(), "saved x"), "text\nsaved x");
+        assert_eq!(join("text\n".into(), ""), "text\n");
     }
 }

@@ -49,7 +49,7 @@ pub fn parse(words: &[String], read: &mut dyn ReadText) -> Result<Arguments, Fai
             object(&read.file(path).map_err(|e| unreadable(path, &e))?, path)
         }
         [one] if looks_like_json(one) => object(one, "the arguments"),
-        words => pairs(words).map(Arguments::Pairs),
+        words => words.iter().map(|word| pair(word)).collect::<Result<_, _>>().map(Arguments::Pairs),
     }
 }
 
@@ -82,19 +82,6 @@ fn object(text: &str, place: &str) -> Result<Arguments, Failure> {
         _ => "a number",
     };
     Err(Failure::invalid_arguments(format!("{place}: expected a JSON object, found {found}")).fix(hint))
-}
-
-fn pairs(words: &[String]) -> Result<Vec<Pair>, Failure> {
-    let mut pairs: Vec<Pair> = Vec::with_capacity(words.len());
-    for word in words {
-        let pair = pair(word)?;
-        if pairs.iter().any(|known| known.key == pair.key) {
-            return Err(Failure::invalid_arguments(format!("{} is given twice", quoted(&pair.key)))
-                .fix("for a list write it as JSON: key:='[\"a\",\"b\"]'"));
-        }
-        pairs.push(pair);
-    }
-    Ok(pairs)
 }
 
 fn pair(word: &str) -> Result<Pair, Failure> {
@@ -134,8 +121,13 @@ pub fn texts(arguments: Arguments) -> Result<Box<RawValue>, Failure> {
             }
         }
         Arguments::Pairs(pairs) => {
-            let map: serde_json::Map<String, Value> =
-                pairs.into_iter().map(|pair| (pair.key, Value::String(pair.value))).collect();
+            let mut map = serde_json::Map::new();
+            for pair in pairs {
+                if map.insert(pair.key.clone(), Value::String(pair.value)).is_some() {
+                    return Err(Failure::invalid_arguments(format!("{} is given twice", quoted(&pair.key)))
+                        .fix("give each argument of a prompt once"));
+                }
+            }
             serde_json::value::to_raw_value(&map)
                 .map_err(|e| Failure::invalid_arguments(format!("can't be written as JSON: {e}")))
         }
@@ -209,7 +201,6 @@ mod tests {
         assert!(refusal(&["true"]).contains("found a boolean"));
         assert!(refusal(&["path"]).contains("no key=value"));
         assert!(refusal(&["=x"]).contains("no key before"));
-        assert!(refusal(&["a=1", "a=2"]).contains("given twice"));
         assert!(refusal(&["a:={"]).contains("not valid JSON"));
         assert!(refusal(&["{}", "a=1"]).contains("no key=value"));
         assert!(refusal(&["-"]).contains("can't read stdin"));
@@ -233,6 +224,7 @@ mod tests {
         assert_eq!(texts(read(&["n=1", "t=true"]).unwrap()).unwrap().get(), r#"{"n":"1","t":"true"}"#);
         assert_eq!(texts(read(&[r#"{"n":"1"}"#]).unwrap()).unwrap().get(), r#"{"n":"1"}"#);
         assert!(texts(read(&[r#"{"n":1}"#]).unwrap()).is_err());
+        assert!(texts(read(&["a=1", "a=2"]).unwrap()).is_err(), "a list is no text");
     }
 
     proptest! {
