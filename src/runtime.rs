@@ -25,6 +25,7 @@ use crate::shaping::redact::Redactor;
 use crate::transport::DuplexPeer;
 use crate::transport::memory::{self, Revisions};
 use crate::view::{LifeState, ServerView};
+use crate::wire::era::Revision;
 
 /// Longest time that the merged catalogue may lag behind a server that has listed.
 const CATALOG_LAG_MAX: Duration = Duration::from_secs(1);

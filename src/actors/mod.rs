@@ -3,6 +3,7 @@
 
 pub mod directory;
 pub mod frontend;
+pub(crate) mod jitter;
 pub mod registry;
 pub mod server;
 pub mod supervisor;

@@ -44,10 +44,18 @@ impl<W> Bulkhead<W> {
         }
     }
 
+    /// Takes a place at once, if there is one and nobody waits.
+    pub fn enter(&mut self) -> bool {
+        let free = self.has_room() && self.waiting.is_empty();
+        if free {
+            self.in_flight += 1;
+        }
+        free
+    }
+
     /// Asks for admission. Nobody overtakes one who waits.
     pub fn admit(&mut self, waiter: W) -> Admission<W> {
-        if self.has_room() && self.waiting.is_empty() {
-            self.in_flight += 1;
+        if self.enter() {
             return Admission::Run(waiter);
         }
         if self.waiting.len() >= self.queue_len_max {

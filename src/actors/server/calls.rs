@@ -11,7 +11,9 @@ use crate::actors::task;
 use crate::call::{BreakerClass, CallError, ErrorCode};
 use crate::id::CallId;
 use crate::policy::budget::Budget;
+use crate::policy::bulkhead::Admission;
 use crate::policy::lifecycle::{Event, ForCall, Life};
+use crate::time::Monotonic;
 use crate::view::ParkReason;
 
 impl ServerState {
@@ -34,6 +36,10 @@ impl ServerState {
                 self.queue(submission, None);
             }
             ForCall::Wait => self.queue(submission, None),
+            ForCall::Refuse(Some(ParkReason::GivenUp)) if self.law.demanded(Monotonic::now()).is_ok() => {
+                self.feed(Event::RestartAsked);
+                self.queue(submission, None);
+            }
             ForCall::Refuse(reason) => {
                 let error = self.refusal(reason);
                 self.answer(submission, error);
@@ -48,11 +54,8 @@ impl ServerState {
     }
 
     fn run_or_queue(&mut self, submission: Box<Submission>) {
-        let limits = self.args.spec.limits;
-        if self.in_flight < limits.in_flight
-            && let Some(go) = self.go()
-        {
-            self.in_flight += 1;
+        let Some(go) = self.go() else { return self.queue(submission, None) };
+        if self.bulkhead.enter() {
             self.spawn_call(submission, Turn::Now(go));
         } else {
             self.queue(submission, Some(self.args.spec.timeouts.permit));
@@ -65,18 +68,21 @@ impl ServerState {
     }
 
     fn queue(&mut self, submission: Box<Submission>, wait_max: Option<std::time::Duration>) {
-        let max = self.args.spec.limits.queue;
-        self.waiting.retain(|waiter| !waiter.turn.is_closed());
-        if self.waiting.len() >= max {
-            let id = &self.args.spec.id;
-            let text = format!("{id} has {max} calls waiting already (limits.queue); try again later");
-            let error = call::refuse(ErrorCode::Busy, id, text).after(std::time::Duration::from_secs(1));
-            self.answer(submission, error);
-            return;
-        }
+        self.bulkhead.forget(|waiter| waiter.turn.is_closed());
         let (turn, rx) = oneshot::channel();
-        self.waiting.push_back(Waiter { call: submission.request.id, turn });
-        self.spawn_call(submission, Turn::Later { turn: rx, wait_max });
+        match self.bulkhead.admit(Waiter { call: submission.request.id, turn }) {
+            Admission::Queued => self.spawn_call(submission, Turn::Later { turn: rx, wait_max }),
+            Admission::Run(waiter) => {
+                self.spawn_call(submission, Turn::Later { turn: rx, wait_max });
+                self.grant(vec![waiter]);
+            }
+            Admission::Full(_) => {
+                let (id, max) = (&self.args.spec.id, self.args.spec.limits.queue);
+                let text = format!("{id} has {max} calls waiting already (limits.queue); try again later");
+                let error = call::refuse(ErrorCode::Busy, id, text).after(std::time::Duration::from_secs(1));
+                self.answer(submission, error);
+            }
+        }
     }
 
     fn spawn_call(&mut self, submission: Box<Submission>, turn: Turn) {
@@ -101,37 +107,35 @@ impl ServerState {
     /// A call ended: its place is free.
     pub(super) fn settle(&mut self, settled: &Settled) {
         self.calls.remove(&settled.call);
-        if settled.ran {
-            self.in_flight = self.in_flight.saturating_sub(1);
+        let next = if settled.ran {
+            self.bulkhead.settle()
         } else {
-            self.withdraw(settled.call);
-        }
+            self.bulkhead.forget(|waiter| waiter.call == settled.call);
+            None
+        };
         if settled.answered {
+            self.law.completed();
             self.view.calls_ok += 1;
         } else {
             self.view.calls_failed += 1;
         }
         self.notice_oddities();
-        if self.life == Life::Draining && self.in_flight == 0 {
+        if self.life == Life::Draining && self.bulkhead.in_flight() == 0 {
             self.feed(Event::Drained);
         }
-        self.pump();
+        self.grant(next.into_iter().collect());
     }
 
-    fn withdraw(&mut self, call: CallId) {
-        self.waiting.retain(|waiter| waiter.call != call);
-    }
-
-    /// Gives free places to those who wait, in order.
-    pub(super) fn pump(&mut self) {
-        if !matches!(self.life, Life::Ready { .. }) {
-            return;
-        }
-        while self.in_flight < self.args.spec.limits.in_flight {
-            let Some(go) = self.go() else { return };
-            let Some(waiter) = self.waiting.pop_front() else { return };
-            if waiter.turn.send(Ok(go)).is_ok() {
-                self.in_flight += 1;
+    /// Lets these run, in order; the place of one who left meanwhile goes to the next.
+    pub(super) fn grant(&mut self, waiters: Vec<Waiter>) {
+        for waiter in waiters {
+            let mut next = Some(waiter);
+            while let Some(waiter) = next {
+                let granted = match self.go() {
+                    Some(go) => waiter.turn.send(Ok(go)).is_ok(),
+                    None => false,
+                };
+                next = if granted { None } else { self.bulkhead.declined() };
             }
         }
     }
@@ -142,7 +146,7 @@ impl ServerState {
             _ => None,
         };
         let error = self.refusal(reason);
-        for waiter in self.waiting.drain(..) {
+        for waiter in self.bulkhead.drain_waiting() {
             let _ = waiter.turn.send(Err(error.clone()));
         }
     }

@@ -1,7 +1,7 @@
 //! The state of one server actor and what its actions do. Only the actor's handlers
 //! call in here; nothing waits.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,11 +12,14 @@ use super::actor::ServerArgs;
 use super::call::{Go, Shared};
 use super::limit::RateLimit;
 use super::msg::{ServerMsg, Wake};
+use crate::actors::jitter::Jitter;
 use crate::actors::task::{self, TaskHandle};
 use crate::call::CallError;
 use crate::catalog::items::{ListKind, ServerCatalog};
 use crate::id::{CallId, Generation};
+use crate::policy::bulkhead::Bulkhead;
 use crate::policy::lifecycle::{Action, Event, FaultKind, Life, Next};
+use crate::policy::restart::{Cause, RestartLaw, Verdict};
 use crate::time::{self, Monotonic};
 use crate::transport::handshake::Established;
 use crate::transport::link::Link;
@@ -55,12 +58,11 @@ pub(crate) struct ServerState {
     timers: HashMap<&'static str, TaskHandle>,
     /// Connections that are being ended in order.
     closing: BTreeMap<Generation, TaskHandle>,
-    restarts: VecDeque<Monotonic>,
-    failures_in_row: u32,
+    pub(super) law: RestartLaw,
+    jitter: Jitter,
     remembered: Option<Revision>,
     pub(super) rate: Option<RateLimit>,
-    pub(super) in_flight: usize,
-    pub(super) waiting: VecDeque<Waiter>,
+    pub(super) bulkhead: Bulkhead<Waiter>,
     pub(super) calls: HashMap<CallId, TaskHandle>,
     pub(super) catalog: Arc<ServerCatalog>,
     pub(super) lists: BTreeMap<ListKind, TaskHandle>,
@@ -70,6 +72,8 @@ pub(crate) struct ServerState {
     pub(super) list_warnings: BTreeMap<ListKind, String>,
     stop_ports: Vec<oneshot::Sender<()>>,
     oddities: u64,
+    /// Why the restart law gave up, for the view.
+    gave_up: Option<Cause>,
     pub(super) view: ServerView,
     pub(super) dirty: bool,
 }
@@ -88,12 +92,11 @@ impl ServerState {
             attempt: None,
             timers: HashMap::new(),
             closing: BTreeMap::new(),
-            restarts: VecDeque::new(),
-            failures_in_row: 0,
+            law: RestartLaw::new(args.spec.restart),
+            jitter: Jitter::for_name(args.spec.id.as_str()),
             remembered: args.remembered,
             rate: args.spec.rate.map(RateLimit::new),
-            in_flight: 0,
-            waiting: VecDeque::new(),
+            bulkhead: Bulkhead::new(args.spec.limits.in_flight, args.spec.limits.queue),
             calls: HashMap::new(),
             catalog: Arc::new(ServerCatalog::empty(id, generation)),
             lists: BTreeMap::new(),
@@ -102,6 +105,7 @@ impl ServerState {
             list_warnings: BTreeMap::new(),
             stop_ports: Vec::new(),
             oddities: 0,
+            gave_up: None,
             view,
             dirty: true,
             me,
@@ -131,7 +135,10 @@ impl ServerState {
         match action {
             Action::Connect => self.begin_attempt(),
             Action::WakeAt(at) => self.wake_at("backoff", at, Wake::Backoff),
-            Action::AdmitWaiting => self.pump(),
+            Action::AdmitWaiting => {
+                let first = self.bulkhead.open();
+                self.grant(first);
+            }
             Action::RefuseWaiting => self.refuse_waiting(),
             Action::Disconnect => self.disconnect(),
         }
@@ -142,6 +149,7 @@ impl ServerState {
         self.view.generation = self.generation;
         self.timers.clear();
         let now = Monotonic::now();
+        self.law.started(now);
         let connector = match &self.args.connector {
             Ok(connector) => connector.clone(),
             Err(fault) => {
@@ -226,14 +234,14 @@ impl ServerState {
         }
         let meta = Arc::new(established.meta.clone());
         self.live = Some(Live { link, established: Arc::new(established), meta, _watcher: watcher });
-        self.failures_in_row = 0;
+        self.law.ready(Monotonic::now());
         self.feed(Event::Connected);
         self.begin_lists();
     }
 
     pub(super) fn connect_failed(&mut self, error: ConnectError) {
         let why = self.fault_text(&error.fault, &error.stderr);
-        let kind = self.judge(&error.fault, true);
+        let kind = self.judge(&error.fault);
         self.park_texts(&error.fault, why);
         self.disconnect();
         self.feed(Event::ConnectFailed(kind));
@@ -246,23 +254,31 @@ impl ServerState {
             _ => String::new(),
         };
         let why = self.fault_text(&fault, &stderr);
-        let kind = self.judge(&fault, false);
+        let kind = self.judge(&fault);
         self.park_texts(&fault, why);
         self.disconnect();
         self.feed(Event::Lost(kind));
     }
 
     /// What a fault means for the next attempt.
-    fn judge(&mut self, fault: &LinkFault, starting: bool) -> FaultKind {
+    fn judge(&mut self, fault: &LinkFault) -> FaultKind {
         match fault {
-            LinkFault::Config(_) => FaultKind::Config,
-            LinkFault::NeedsAuth(_) => FaultKind::NeedsAuth,
-            LinkFault::Throttled { after } => FaultKind::Passing(Next::At(Monotonic::now() + *after)),
-            _ => {
-                if starting {
-                    self.failures_in_row += 1;
-                }
-                FaultKind::Passing(self.next_attempt(Monotonic::now()))
+            LinkFault::Config(_) => return FaultKind::Config,
+            LinkFault::NeedsAuth(_) => return FaultKind::NeedsAuth,
+            LinkFault::Throttled { after } => {
+                return FaultKind::Passing(Next::At(Monotonic::now() + *after));
+            }
+            _ => {}
+        }
+        let random = self.jitter.next();
+        match self.law.failed(Monotonic::now(), random) {
+            Verdict::Again(at) => {
+                self.view.restarts = self.view.restarts.saturating_add(1);
+                FaultKind::Passing(Next::At(at))
+            }
+            Verdict::GiveUp(cause) => {
+                self.gave_up = Some(cause);
+                FaultKind::Passing(Next::GiveUp)
             }
         }
     }
@@ -292,6 +308,7 @@ impl ServerState {
 
     /// Ends the current connection or attempt in order, in the background.
     fn disconnect(&mut self) {
+        self.bulkhead.close();
         let from_attempt = self.attempt.take().and_then(|(attempt, _task)| attempt.take());
         let link = self.live.take().map(|live| live.link).or(from_attempt);
         self.lists.clear();
@@ -312,28 +329,8 @@ impl ServerState {
         self.finish_stop();
     }
 
-    /// The restart law: first at once, then doubling; too many in the window give up.
-    fn next_attempt(&mut self, now: Monotonic) -> Next {
-        let law = self.args.spec.restart;
-        while self.restarts.front().is_some_and(|at| now.since(*at) > law.window) {
-            self.restarts.pop_front();
-        }
-        if law.max > 0 && (self.restarts.len() >= law.max as usize || self.failures_in_row >= law.max) {
-            return Next::GiveUp;
-        }
-        let step = u32::try_from(self.restarts.len()).unwrap_or(u32::MAX);
-        self.restarts.push_back(now);
-        self.view.restarts = self.view.restarts.saturating_add(1);
-        let delay = match step {
-            0 => Duration::from_millis(50),
-            n => law.min_delay.saturating_mul(1 << (n - 1).min(16)).min(law.max_delay),
-        };
-        Next::At(now + delay)
-    }
-
     pub(super) fn restart_asked(&mut self) {
-        self.restarts.clear();
-        self.failures_in_row = 0;
+        self.law.forgive();
         self.feed(Event::RestartAsked);
     }
 
@@ -341,7 +338,7 @@ impl ServerState {
         self.stop_ports.push(done);
         self.feed(Event::StopAsked);
         if self.life == Life::Draining {
-            if self.in_flight == 0 {
+            if self.bulkhead.in_flight() == 0 {
                 self.feed(Event::Drained);
             } else {
                 self.wake_at("drain", Monotonic::now() + DRAIN_MAX, Wake::Drain);
@@ -377,7 +374,8 @@ impl ServerState {
             }
             LifeState::Parked(ParkReason::GivenUp) => {
                 let why = self.view.why.take().unwrap_or_default();
-                self.view.why = Some(format!("gave up after {} restarts: {why}", self.view.restarts));
+                let cause = self.gave_up.take().map(|cause| cause.to_string()).unwrap_or_default();
+                self.view.why = Some(format!("gave up after {cause}: {why}"));
                 self.view.fix = Some(format!("callboard mcp check {}", self.args.spec.id));
             }
             _ => {}
@@ -399,8 +397,8 @@ impl ServerState {
             self.view.late = late;
             self.dirty = true;
         }
-        self.view.in_flight = self.in_flight;
-        self.view.queued = self.waiting.len();
+        self.view.in_flight = self.bulkhead.in_flight();
+        self.view.queued = self.bulkhead.queued();
         if self.dirty {
             self.refresh_texts();
         }
@@ -470,7 +468,7 @@ impl ServerState {
 
     /// Lets go of everything; tasks end with their handles.
     pub(super) fn release(&mut self) {
-        self.waiting.clear();
+        self.bulkhead.drain_waiting();
         self.calls.clear();
         self.lists.clear();
         self.timers.clear();
