@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use callboard::call::Delivery;
 use callboard::catalog::items::ListKind;
+use callboard::config::spec::{SecretText, TransportSpec};
+use callboard::runtime::RuntimePlan;
 use callboard::transport::http::{Client, param_headers};
 use callboard::transport::link::{ExchangeError, ExchangeFault, LinkEvent, Outbound, Reply};
 use callboard::transport::{
@@ -17,6 +19,8 @@ use callboard::transport::{
 };
 use callboard::wire::splice::{self, RequestSplice};
 use serde_json::Value;
+
+use crate::support;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const FRAME_MAX: usize = 16 << 20;
@@ -435,4 +439,48 @@ async fn mirrored_parameters_are_accepted_by_a_server_that_checks_them() {
     }
     let reply = call(&connection, "located", r#"{"region":"eu-west"}"#).await.unwrap();
     assert!(reply.response.is_error, "without the header the server refuses");
+}
+
+/// A runtime with one HTTP server of this name.
+async fn runtime(bad: &Bad, name: &str) -> callboard::runtime::Runtime {
+    let mut spec = support::spec(name);
+    spec.transport =
+        TransportSpec::Http { url: SecretText::new(bad.endpoint("/mcp").url), headers: Vec::new() };
+    let mut plan = RuntimePlan::default();
+    plan.servers.entries.push(support::entry(spec));
+    let runtime = callboard::runtime::Runtime::start(plan).await.unwrap();
+    runtime.settle(&[], PATIENCE).await;
+    runtime
+}
+
+#[tokio::test]
+async fn the_runtime_mirrors_parameters_for_the_server() {
+    let bad = Bad::start("--era modern --param-headers").await;
+    let runtime = runtime(&bad, "s").await;
+    for region in ["eu-west", "Zürich"] {
+        let params = format!(r#"{{"name":"located","arguments":{{"region":"{region}"}}}}"#);
+        let request = support::request("s", "located", &params);
+        let reply = runtime.frontend().call(request, None).await.unwrap_or_else(|e| panic!("{e:?}"));
+        assert!(support::text(&reply).contains(region), "{}", support::text(&reply));
+    }
+    runtime.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_catalogue_is_read_again_after_a_renewed_session() {
+    let bad = Bad::start("").await;
+    let runtime = runtime(&bad, "s").await;
+    let before = bad.count("tools/list");
+    bad.command("add-tool late");
+    bad.command("expire-sessions");
+    until("both are done", || bad.trace("control").len() == 2).await;
+    support::call(&runtime, "s", "echo").await.unwrap();
+    until("the list was read again", || bad.count("tools/list") > before).await;
+    let late = async {
+        while support::call(&runtime, "s", "late").await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, late).await.expect("the new tool is never callable");
+    runtime.shutdown().await;
 }

@@ -16,6 +16,7 @@ use crate::id::{Generation, ServerId};
 use crate::policy::budget::{Budget, Limit};
 use crate::shaping::redact::Redactor;
 use crate::time::Monotonic;
+use crate::transport::http::MirroredParams;
 use crate::transport::link::{Exchange, Link, Outbound, PROGRESS_MAX, Reply};
 use crate::wire::splice::{self, MetaRewrite, RequestSplice};
 
@@ -25,6 +26,7 @@ pub(super) struct Go {
     pub link: Link,
     pub generation: Generation,
     pub meta: Arc<MetaRewrite>,
+    pub mirrored: Arc<MirroredParams>,
 }
 
 /// How a call gets its turn.
@@ -163,7 +165,10 @@ fn start(submission: &Submission, go: &Go, server: &ServerId) -> Result<Started,
         name: Some(submission.name.clone()),
         parts,
         progress: Some(progress_in),
-        headers: Vec::new(),
+        headers: match submission.kind {
+            ItemKind::Tool => go.mirrored.headers(&submission.name, &submission.request.params),
+            ItemKind::Resource | ItemKind::Prompt => Vec::new(),
+        },
     });
     Ok((exchange, progress))
 }

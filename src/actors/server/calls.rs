@@ -64,7 +64,12 @@ impl ServerState {
 
     fn go(&self) -> Option<Go> {
         let live = self.live.as_ref()?;
-        Some(Go { link: live.link.clone(), generation: self.generation, meta: live.meta.clone() })
+        Some(Go {
+            link: live.link.clone(),
+            generation: self.generation,
+            meta: live.meta.clone(),
+            mirrored: self.mirrored.clone(),
+        })
     }
 
     fn queue(&mut self, submission: Box<Submission>, wait_max: Option<std::time::Duration>) {

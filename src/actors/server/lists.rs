@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::msg::{ServerMsg, Wake};
-use super::state::ServerState;
+use super::state::{Live, ServerState};
 use crate::actors::task;
 use crate::catalog::items::{ItemList, ListKind};
 use crate::time::Monotonic;
+use crate::transport::http::MirroredParams;
 use crate::transport::link::LinkEvent;
-use crate::transport::list;
+use crate::transport::{Connector, list};
 use crate::view::ItemCounts;
+use crate::wire::era::Era;
 
 /// Notifications within this time after one cost a single refresh.
 pub(super) const REFRESH_DEBOUNCE: Duration = Duration::from_millis(250);
@@ -61,7 +63,10 @@ impl ServerState {
         self.lists.remove(&kind);
         self.list_warnings.remove(&kind);
         match list {
-            Ok(list) => {
+            Ok(mut list) => {
+                if kind == ListKind::Tools && self.mirrors_params() {
+                    self.mirrored = Arc::new(MirroredParams::vet(&mut list));
+                }
                 if self.catalog.list(kind) != &list {
                     let mut catalog = (*self.catalog).clone();
                     *catalog.list_mut(kind) = list;
@@ -80,6 +85,12 @@ impl ServerState {
             self.refresh_later(kind);
         }
         self.dirty = true;
+    }
+
+    /// Whether parameters may have to be mirrored in headers: modern HTTP alone has that.
+    fn mirrors_params(&self) -> bool {
+        let modern = |live: &Live| live.established.revision.era() == Era::Modern;
+        matches!(self.args.connector, Ok(Connector::Http(_))) && self.live.as_ref().is_some_and(modern)
     }
 
     /// Hands the catalogue to the registry and its figures to the view.

@@ -22,6 +22,7 @@ use crate::policy::lifecycle::{Action, Event, FaultKind, Life, Next};
 use crate::policy::restart::{Cause, RestartLaw, Verdict};
 use crate::time::{self, Monotonic};
 use crate::transport::handshake::Established;
+use crate::transport::http::MirroredParams;
 use crate::transport::link::Link;
 use crate::transport::{Attempt, ConnectError, Connection, LinkFault, LinkSettings, ProtocolChoice, connect};
 use crate::view::{LifeState, ParkReason, ServerView};
@@ -65,6 +66,8 @@ pub(crate) struct ServerState {
     pub(super) bulkhead: Bulkhead<Waiter>,
     pub(super) calls: HashMap<CallId, TaskHandle>,
     pub(super) catalog: Arc<ServerCatalog>,
+    /// Parameters that tools want in headers (modern HTTP).
+    pub(super) mirrored: Arc<MirroredParams>,
     pub(super) lists: BTreeMap<ListKind, TaskHandle>,
     pub(super) list_again: BTreeSet<ListKind>,
     /// When each list was last asked for.
@@ -99,6 +102,7 @@ impl ServerState {
             bulkhead: Bulkhead::new(args.spec.limits.in_flight, args.spec.limits.queue),
             calls: HashMap::new(),
             catalog: Arc::new(ServerCatalog::empty(id, generation)),
+            mirrored: Arc::default(),
             lists: BTreeMap::new(),
             list_again: BTreeSet::new(),
             list_read: BTreeMap::new(),

@@ -14,6 +14,7 @@ mod endpoint;
 mod exchange;
 mod fault;
 mod message;
+mod mirrored;
 mod note;
 mod params;
 mod reading;
@@ -43,6 +44,7 @@ use tokio::sync::{OnceCell, Semaphore, watch};
 
 pub use self::client::Client;
 pub use self::endpoint::is_reserved;
+pub use self::mirrored::MirroredParams;
 pub use self::params::{ParamHeaders, param_headers};
 
 use self::endpoint::Target;
