@@ -7,7 +7,8 @@ use std::sync::LazyLock;
 
 use regex::bytes::{Captures, Regex};
 
-/// One form. The groups named `s` (sure) and `m` (maybe) are the secret.
+/// One form, over bytes: every class that is not ASCII alone takes whole characters, because it
+/// takes all bytes above. The groups named `s` (sure) and `m` (maybe) are the secret.
 struct Shape(Regex);
 
 /// `s` is a secret whenever it matches; `m` only if it looks like one, because
@@ -51,8 +52,9 @@ const NOT_VALUES: [&str; 14] = [
     "object",
 ];
 
-static SHAPES: LazyLock<Vec<Shape>> =
-    LazyLock::new(|| FORMS.iter().filter_map(|form| Regex::new(form).ok()).map(Shape).collect());
+static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
+    FORMS.iter().filter_map(|form| Regex::new(&format!("(?-u){form}")).ok()).map(Shape).collect()
+});
 
 /// Spans of everything that has the form of a secret, in no order.
 pub(super) fn find(text: &[u8], into: &mut Vec<Range<usize>>) {
