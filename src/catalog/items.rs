@@ -31,6 +31,13 @@ pub struct Item {
     pub edits: Vec<Edit>,
 }
 
+impl Item {
+    /// The bytes of `inputSchema` as sent (tools).
+    pub fn schema_bytes(&self) -> Option<&[u8]> {
+        self.raw.get(self.input_schema.clone()?)
+    }
+}
+
 /// One repair: `span` of `raw` is replaced by `with`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edit {
