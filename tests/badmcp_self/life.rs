@@ -95,17 +95,27 @@ fn only_eof_ends_it_and_it_takes_a_second() {
     assert_eq!(pipe.file("log"), "term\neof\n");
 }
 
+/// The helper ends with the test, even when the test fails.
+struct Helper(u64);
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        signal(self.0, Signal::KILL);
+    }
+}
+
 #[test]
 fn the_grandchild_outlives_it_and_holds_the_pipes() {
     let mut pipe = Pipe::opened(&["--fork-grandchild", "--pid-file", "{dir}/pids"]);
-    let child = pipe.traced("grandchild", |_| true)["child"].as_u64().expect("pid");
+    let helper = Helper(pipe.traced("grandchild", |_| true)["child"].as_u64().expect("pid"));
+    let child = helper.0;
     assert_eq!(pipe.file("pids"), format!("{}\n{child}\n", pipe.pid()));
     pipe.close_stdin();
     assert_eq!(pipe.exit().code(), Some(0));
     assert!(alive(child));
     let target = |fd: &str| std::fs::read_link(format!("/proc/{child}/fd/{fd}")).expect("fd");
     assert!(["0", "1", "2"].iter().all(|fd| target(fd).to_string_lossy().starts_with("pipe:")));
-    signal(child, Signal::KILL);
+    drop(helper);
     eventually("the end of the helper", || (!alive(child)).then_some(()));
     assert_eq!(pipe.raw_line(), None);
 }
