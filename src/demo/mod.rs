@@ -14,7 +14,7 @@ use std::io;
 use std::process::ExitCode;
 
 pub use screen::Look;
-pub use tour::{DemoOptions, run};
+pub use tour::{DemoOptions, run, run_on};
 
 /// The verb under which the binary runs one of its demo servers: `callboard __demo-server NAME`.
 pub const SERVER_VERB: &str = "__demo-server";

@@ -2,7 +2,7 @@
 //! and one hang, and checks each thing that it claims. Never reads a configuration. Called by
 //! the command line.
 
-use std::io::{self, IsTerminal, Stdout};
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -57,10 +57,15 @@ struct Failed(String);
 
 type Step = Result<(), Failed>;
 
-/// Runs the whole tour. Success only when every step really happened; else 1, after a line that
-/// says what did not.
+/// Runs the whole tour on stdout. Success only when every step really happened; else 1, after a
+/// line that says what did not.
 pub async fn run(options: DemoOptions) -> ExitCode {
-    let mut screen = Screen::new(io::stdout(), options.look);
+    run_on(io::stdout(), options).await
+}
+
+/// As [`run`], on any writer.
+pub async fn run_on(out: impl Write, options: DemoOptions) -> ExitCode {
+    let mut screen = Screen::new(out, options.look);
     let program = match options.program.map_or_else(std::env::current_exe, Ok) {
         Ok(program) => program,
         Err(error) => {
@@ -113,7 +118,7 @@ const NEXT: [&str; 7] = [
 ];
 
 /// After the end, no process may be left.
-fn nothing_left(screen: &mut Screen<Stdout>, pids: &[u32]) -> Step {
+fn nothing_left(screen: &mut Screen<impl Write>, pids: &[u32]) -> Step {
     let left: Vec<u32> = pids.iter().copied().filter(|pid| is_alive(*pid)).collect();
     check(left.is_empty(), || format!("processes {left:?} outlived the runtime"))?;
     screen.heading("5. The end");
@@ -198,13 +203,13 @@ async fn send(frontend: &FrontendRef, ask: &Ask, events: Option<mpsc::Sender<Cal
     Came { answer: answer.map(|reply| text_of(&reply.body())), took }
 }
 
-struct Tour {
+struct Tour<W> {
     runtime: Runtime,
     frontend: FrontendRef,
-    screen: Screen<Stdout>,
+    screen: Screen<W>,
 }
 
-impl Tour {
+impl<W: Write> Tour<W> {
     async fn all(&mut self) -> Step {
         self.start().await?;
         self.calls().await?;

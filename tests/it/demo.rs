@@ -4,7 +4,7 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use callboard::demo::{DemoOptions, Look, SERVER_VERB, SERVERS, run};
+use callboard::demo::{DemoOptions, Look, SERVER_VERB, SERVERS, run_on};
 
 use crate::cli_home::Home;
 
@@ -39,8 +39,12 @@ async fn a_demo_that_does_not_happen_is_a_failure() {
     let nothing = tempfile::tempdir().unwrap();
     let options =
         DemoOptions { program: Some(nothing.path().join("no-such-program")), look: Look::default() };
-    let code = tokio::time::timeout(Duration::from_secs(20), run(options)).await.expect("it gives up");
+    let mut told = Vec::new();
+    let tour = run_on(&mut told, options);
+    let code = tokio::time::timeout(Duration::from_secs(20), tour).await.expect("it gives up");
     assert_eq!(format!("{code:?}"), format!("{:?}", std::process::ExitCode::FAILURE));
+    let told = String::from_utf8(told).unwrap();
+    assert!(told.contains("FAILED") && told.contains("no-such-program"), "{told}");
 }
 
 #[test]
