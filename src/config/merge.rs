@@ -326,7 +326,7 @@ mod tests {
         assert_eq!((set.entries.len(), set.pending.len()), (1, 0));
         assert_eq!((&*set.entries[0].source.origin, &*set.entries[0].shadows[0].origin), ("two", "one"));
         // The lower one approved: it stays in force, and the higher one waits.
-        let set = merged(&all, &[approval(&all[0])]);
+        let set = merged(&all, std::slice::from_ref(&approval(&all[0])));
         assert_eq!((&*set.entries[0].source.origin, &*set.pending[0].source.origin), ("one", "two"));
     }
 
@@ -401,7 +401,7 @@ mod tests {
             let set = merged(&all, &approvals);
             let admitted = |scope: Scope| scope != Scope::Project || approved;
             let present = || ORDER.iter().zip(&kinds).filter_map(|(scope, kind)| Some((*scope, (*kind)?)));
-            match present().filter(|(scope, _)| admitted(*scope)).last() {
+            match present().rfind(|(scope, _)| admitted(*scope)) {
                 Some((scope, kind)) => {
                     let entry = &set.entries[0];
                     prop_assert_eq!(entry.source.scope, scope);
