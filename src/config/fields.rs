@@ -363,3 +363,159 @@ fn foreign(name: &str) -> Option<&'static str> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::document::{self, Form};
+    use crate::config::spec::{Scope, Source};
+    use proptest::prelude::*;
+    use std::path::Path;
+
+    const KEYS: &[Key] =
+        &[Key { name: "a", aliases: &["alpha", "al"] }, key("b"), Key { name: "ms", aliases: &["millis"] }];
+
+    fn definition(entry: &str) -> Definition {
+        let source = Source { scope: Scope::User, origin: "f.json".into() };
+        let text = format!("{{\"mcpServers\": {{\"s\": {entry}}}}}");
+        document::parse(&text, &source, Path::new("/"), Form::File).definitions.remove(0)
+    }
+
+    /// Reads an entry and gives the result with the messages of all issues.
+    fn read<T>(entry: &str, read: impl FnOnce(&mut Fields<'_>) -> T) -> (T, Vec<String>) {
+        let definition = definition(entry);
+        let mut fields = Fields::new(&definition, definition.value.as_object().unwrap(), "", KEYS);
+        let result = read(&mut fields);
+        (result, fields.issues.iter().map(ToString::to_string).collect())
+    }
+
+    /// What a reader makes of a value under `a`: the value, or the one error about it.
+    fn one<T>(value: &str, reader: impl FnOnce(&mut Fields<'_>) -> Option<T>) -> Result<T, String> {
+        let (result, issues) = read(&format!("{{\"a\": {value}}}"), reader);
+        match (result, issues.as_slice()) {
+            (Some(result), []) => Ok(result),
+            (None, [issue]) => Err(issue.clone()),
+            (result, issues) => panic!("{value}: {} with {issues:?}", result.is_some()),
+        }
+    }
+
+    #[test]
+    fn an_absent_key_and_null_are_the_same_and_no_issue() {
+        for entry in ["{}", r#"{"a": null}"#, r#"{"alpha": null}"#] {
+            let (_, issues) = read(entry, |fields| {
+                assert_eq!(fields.text("a"), None);
+                assert_eq!(fields.flag("a"), None);
+                assert_eq!(fields.count("a", 0, 9), None);
+                assert_eq!(fields.bytes("a", 0, 9), None);
+                assert_eq!(fields.duration("a", &["ms"]), None);
+                assert_eq!(fields.word("a", &[("x", 1)]), None);
+                assert_eq!(fields.texts("a"), None);
+                assert_eq!(fields.pairs("a"), None);
+                assert_eq!(fields.globs("a"), None);
+                assert_eq!(fields.object("a", KEYS, |_| ()), None);
+                assert!(fields.value("a").is_none() && !fields.has("a"));
+            });
+            assert!(issues.is_empty(), "{entry}: {issues:?}");
+        }
+    }
+
+    #[test]
+    fn each_reader_takes_its_type_and_refuses_every_other_one() {
+        let values = ["\"x\"", "true", "5", "[\"x\"]", "{\"b\": \"x\"}", "2.5", "-1"];
+        let accepted = |reader: fn(&mut Fields<'_>) -> bool| -> Vec<bool> {
+            values.iter().map(|value| one(value, |fields| reader(fields).then_some(())).is_ok()).collect()
+        };
+        let [y, n] = [true, false];
+        assert_eq!(accepted(|f| f.text("a").is_some()), [y, n, n, n, n, n, n]);
+        assert_eq!(accepted(|f| f.flag("a").is_some()), [n, y, n, n, n, n, n]);
+        assert_eq!(accepted(|f| f.count("a", 0, 9).is_some()), [n, n, y, n, n, n, n]);
+        assert_eq!(accepted(|f| f.bytes("a", 0, 9).is_some()), [n, n, y, n, n, n, n]);
+        assert_eq!(accepted(|f| f.duration("a", &[]).is_some()), [n, n, y, n, n, y, n]);
+        assert_eq!(accepted(|f| f.word("a", &[("x", ())]).is_some()), [y, n, n, n, n, n, n]);
+        assert_eq!(accepted(|f| f.texts("a").is_some()), [n, n, n, y, n, n, n]);
+        assert_eq!(accepted(|f| f.pairs("a").is_some()), [n, n, n, n, y, n, n]);
+        assert_eq!(accepted(|f| f.object("a", KEYS, |_| ()).is_some()), [n, n, n, n, y, n, n]);
+    }
+
+    #[test]
+    fn bounds_are_inclusive_and_named() {
+        assert_eq!(one("2", |f| f.count("a", 2, 4)), Ok(2));
+        assert_eq!(one("4", |f| f.count("a", 2, 4)), Ok(4));
+        for outside in ["1", "5", "2.5", "99999999999999999999"] {
+            assert!(one(outside, |f| f.count("a", 2, 4)).unwrap_err().contains("whole number from 2 to 4"));
+        }
+        assert_eq!(one("\"2KiB\"", |f| f.bytes("a", 1024, 2048)), Ok(2048));
+        assert!(one("2049", |f| f.bytes("a", 1024, 2048)).unwrap_err().contains("from 1KiB to 2KiB"));
+    }
+
+    #[test]
+    fn an_error_names_the_spelling_that_was_written() {
+        let (_, issues) = read(r#"{"alpha": 1}"#, |fields| fields.text("a"));
+        assert!(issues[0].starts_with("f.json:1:23: mcpServers.s.alpha: must be a string"), "{issues:?}");
+        let (value, issues) = read(r#"{"millis": 1500}"#, |fields| fields.duration("a", &["ms"]));
+        assert_eq!((value, issues.len()), (Some(Duration::from_millis(1500)), 0));
+        let (_, issues) = read(r#"{"millis": "x"}"#, |fields| fields.duration("a", &["ms"]));
+        assert!(issues[0].contains("mcpServers.s.millis"), "{issues:?}");
+    }
+
+    #[test]
+    fn of_two_spellings_that_of_the_manual_counts_and_the_other_warns() {
+        let (value, issues) = read(r#"{"al": "3", "alpha": "2", "a": "1"}"#, |fields| fields.text("a"));
+        assert_eq!(value.as_deref(), Some("1"));
+        assert_eq!(issues.len(), 2);
+        assert!(issues[0].contains("alpha: means the same as \"a\""), "{issues:?}");
+    }
+
+    #[test]
+    fn every_wrong_item_of_a_list_or_object_is_told() {
+        let error = |entry: &str, reader: fn(&mut Fields<'_>) -> bool| read(entry, reader).1.join("\n");
+        let text = error(r#"{"a": ["x", 1, null, "y"]}"#, |f| f.texts("a").is_some());
+        assert!(
+            text.contains("a[1]: must be a string, not a number") && text.contains("a[2]: must be"),
+            "{text}"
+        );
+        let text = error(r#"{"a": {"x": "1", "y.z": true, "w": []}}"#, |f| f.pairs("a").is_some());
+        assert!(text.contains("a[\"y.z\"]: must be a string, not a boolean (put it in quotes)"), "{text}");
+        assert!(text.contains("a.w: must be a string, not a list"), "{text}");
+    }
+
+    #[test]
+    fn inner_objects_have_keys_and_paths_of_their_own() {
+        let (value, issues) = read(r#"{"b": {"a": "x", "c": 1, "ms": []}}"#, |fields| {
+            fields.object("b", KEYS, |inner| (inner.text("a"), inner.duration("ms", &[])))
+        });
+        assert_eq!(value.unwrap().0.as_deref(), Some("x"));
+        let text = issues.join("\n");
+        assert!(
+            text.contains("mcpServers.s.b.c: unknown key") && text.contains("mcpServers.s.b.ms: must be")
+        );
+    }
+
+    #[test]
+    fn keys_of_other_clients_are_met_with_the_word_to_use() {
+        for (name, part) in [
+            ("alwaysAllow", "callboard mcp allow"),
+            ("serverUrl", "\"url\""),
+            ("startup_timeout_sec", "connect_timeout"),
+            ("bearerToken", "bearer_token_env"),
+            ("disabledTools", "exclude"),
+        ] {
+            let (_, issues) = read(&format!("{{{name:?}: 1}}"), |_| ());
+            assert!(issues.len() == 1 && issues[0].contains(part), "{issues:?}");
+        }
+        assert!(read(r#"{"whatever_this_is": 1}"#, |_| ()).1[0].ends_with("unknown key, ignored"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_value_is_ever_repeated_in_an_issue(secret in "[A-Z]{12}") {
+            for value in [format!("\"{secret}\""), format!("[\"{secret}\"]"), format!("{{\"x\": \"{secret}\"}}")] {
+                let (_, issues) = read(&format!("{{\"a\": {value}}}"), |fields| {
+                    let _ = (fields.flag("a"), fields.count("a", 0, 1), fields.bytes("a", 0, 1));
+                    let _ = (fields.duration("a", &[]), fields.word("a", &[("x", ())]));
+                });
+                prop_assert!(issues.len() >= 5 && !issues.join("").contains(&secret), "{issues:?}");
+            }
+        }
+    }
+}

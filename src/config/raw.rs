@@ -371,3 +371,149 @@ pub fn env_reads(server: &RawServer) -> Vec<String> {
     names.dedup();
     names
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::document::{self, Form};
+    use crate::config::spec::{Scope, Source};
+    use proptest::prelude::*;
+    use serde_json::json;
+    use std::path::Path;
+
+    fn definition(entry: &Value) -> Definition {
+        let source = Source { scope: Scope::User, origin: "f.json".into() };
+        let text = json!({"mcpServers": {"s": entry}}).to_string();
+        document::parse(&text, &source, Path::new("/"), Form::File).definitions.remove(0)
+    }
+
+    fn is_usable(entry: &Value) -> bool {
+        read(&definition(entry)).1.iter().all(|issue| issue.severity != Severity::Error)
+    }
+
+    #[test]
+    fn every_variable_that_an_entry_reads_is_known_without_expanding_it() {
+        let (server, _) = read(&definition(&json!({
+            "command": "${A}/x", "args": ["${B:-d}", "$${NOT}", "${A}"], "env": {"E": "${C}${secret:K}"},
+            "cwd": "${D}", "env_passthrough": ["P"]
+        })));
+        assert_eq!(env_reads(&server), ["A", "B", "C", "D", "P", "secret:K"]);
+        let (server, _) = read(&definition(&json!({
+            "url": "https://${H}/", "headers": {"X": "${T}"}, "bearer_token_env": "BEARER"
+        })));
+        assert_eq!(env_reads(&server), ["BEARER", "H", "T"]);
+        assert!(env_reads(&read(&definition(&json!({"enabled": false}))).0).is_empty());
+    }
+
+    #[test]
+    fn all_faults_of_an_entry_are_reported_at_once() {
+        let (_, issues) = read(&definition(&json!({
+            "command": 1, "args": "x", "env": [], "timeout": -1, "trust": "all", "tools": {"include": 5},
+            "limits": {"queue": -1}, "start": true, "sandbox": 7, "unknown": 0
+        })));
+        let paths: Vec<&str> =
+            issues.iter().map(|issue| issue.path.trim_start_matches("mcpServers.s.")).collect();
+        assert_eq!(
+            paths,
+            [
+                "unknown",
+                "command",
+                "args",
+                "env",
+                "tools.include",
+                "trust",
+                "sandbox",
+                "timeout",
+                "limits.queue",
+                "start"
+            ]
+        );
+    }
+
+    #[test]
+    fn an_entry_that_only_turns_a_name_off_needs_nothing_else() {
+        for entry in [json!({"enabled": false}), json!({"disabled": true, "label": "x"})] {
+            let (server, issues) = read(&definition(&entry));
+            assert!(server.disabled && server.target.is_none() && issues.is_empty(), "{entry}");
+        }
+        assert!(!is_usable(&json!({"enabled": true})) && !is_usable(&json!({})));
+    }
+
+    #[test]
+    fn debug_output_shows_no_literal() {
+        let (server, _) =
+            read(&definition(&json!({"command": "canary", "args": ["canary"], "env": {"K": "canary"}})));
+        assert!(!format!("{server:?}").contains("canary"));
+        let definition = definition(&json!({"url": "http://canary/", "headers": {"K": "canary"}}));
+        assert!(!format!("{definition:?}").contains("canary"));
+    }
+
+    /// Any JSON, a few levels deep.
+    fn any_value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            (-1e6f64..1e6).prop_map(Value::from),
+            "[ -~]{0,12}".prop_map(Value::from),
+            prop_oneof![Just("30s"), Just("stdio"), Just("trusted"), Just("fs"), Just("${X}"), Just("[")]
+                .prop_map(Value::from),
+        ];
+        leaf.prop_recursive(2, 16, 4, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                proptest::collection::btree_map("[a-z_]{1,8}", inner, 0..4)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    fn any_key() -> impl Strategy<Value = String> {
+        let known: Vec<String> = KEYS
+            .iter()
+            .flat_map(|key| key.aliases.iter().chain(std::iter::once(&key.name)))
+            .map(ToString::to_string)
+            .collect();
+        prop_oneof![4 => proptest::sample::select(known), 1 => "[a-zA-Z_]{1,10}"]
+    }
+
+    proptest! {
+        /// Whatever stands in an entry: no panic, every issue has its place within the entry,
+        /// a message, and a key path; and only what is wrong makes it unusable.
+        #[test]
+        fn any_entry_is_read_with_placed_issues(
+            entry in proptest::collection::btree_map(any_key(), any_value(), 0..8),
+        ) {
+            let entry = Value::Object(entry.into_iter().collect());
+            let (_, issues) = read(&definition(&entry));
+            for issue in &issues {
+                prop_assert!(issue.position.is_some() && !issue.message.is_empty());
+                prop_assert!(issue.path.starts_with("mcpServers.s"), "{}", issue.path);
+            }
+        }
+
+        /// Unknown keys never change what an entry means.
+        #[test]
+        fn unknown_keys_only_warn(name in "x_[a-z]{3,10}", value in any_value()) {
+            let plain = json!({"command": "x", "args": ["a"], "timeout": 5});
+            let mut more = plain.clone();
+            more[&name] = value;
+            let (expected, _) = read(&definition(&plain));
+            let (read, issues) = read(&definition(&more));
+            prop_assert_eq!(read, expected);
+            prop_assert!(issues.iter().all(|issue| issue.severity == Severity::Warning));
+        }
+
+        /// Milliseconds, seconds and words are three ways to write one thing.
+        #[test]
+        fn three_spellings_of_a_time_agree(millis in 1u64..999_999) {
+            let idle = |entry: Value| read(&definition(&entry)).0.overrides.idle;
+            let expected = Some(Duration::from_millis(millis));
+            prop_assert_eq!(idle(json!({"command": "x", "requestTimeoutMs": millis})), expected);
+            prop_assert_eq!(idle(json!({"command": "x", "timeoutMs": millis})), expected);
+            prop_assert_eq!(idle(json!({"command": "x", "timeout": format!("{millis}ms")})), expected);
+            let seconds = idle(json!({"command": "x", "timeout": millis as f64 / 1000.0}));
+            prop_assert_eq!(seconds.map(|d| d.as_millis()), expected.map(|d| d.as_millis()));
+        }
+    }
+}

@@ -401,3 +401,238 @@ fn is_token_byte(byte: u8) -> bool {
 fn is_header_value(value: &str) -> bool {
     value.bytes().all(|byte| byte == b'\t' || (b' '..=b'~').contains(&byte))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::document::{self, Form};
+    use crate::config::raw;
+    use crate::config::spec::Source;
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+    use std::collections::BTreeMap;
+
+    /// A machine with variables, folders and programs of a list.
+    #[derive(Default)]
+    struct Machine {
+        variables: BTreeMap<String, String>,
+        folders: Vec<&'static str>,
+        programs: Vec<&'static str>,
+    }
+
+    impl Machine {
+        fn with(variables: &[(&str, &str)]) -> Self {
+            let variables = variables.iter().map(|(n, v)| (n.to_string(), v.to_string())).collect();
+            Self { variables, folders: vec!["/base/sub", "/abs"], programs: Vec::new() }
+        }
+    }
+
+    impl Lookup for Machine {
+        fn var(&self, name: &str) -> Option<String> {
+            self.variables.get(name).cloned()
+        }
+        fn secret(&self, name: &str) -> Option<String> {
+            (name == "STORED").then(|| "stored-value-1".to_owned())
+        }
+    }
+
+    impl World for Machine {
+        fn is_dir(&self, path: &Path) -> bool {
+            self.folders.iter().any(|folder| Path::new(folder) == path)
+        }
+        fn is_program(&self, path: &Path) -> bool {
+            self.programs.iter().any(|program| Path::new(program) == path)
+        }
+        fn search(&self, name: &str, path: &str, cwd: &Path) -> Option<PathBuf> {
+            let mut candidates = path.split(':').map(|folder| cwd.join(folder).join(name));
+            candidates.find(|candidate| self.is_program(candidate))
+        }
+    }
+
+    fn definition(scope: Scope, entry: &Value) -> Definition {
+        let source = Source { scope, origin: "f".into() };
+        let text = json!({"s": entry}).to_string();
+        document::parse(&text, &source, Path::new("/base"), Form::Inline).definitions.remove(0)
+    }
+
+    struct Outcome {
+        spec: Option<Arc<ServerSpec>>,
+        messages: String,
+        secrets: Vec<String>,
+    }
+
+    fn resolved(machine: &Machine, scope: Scope, entry: &Value) -> Outcome {
+        let definition = definition(scope, entry);
+        let (raw, issues) = raw::read(&definition);
+        assert!(issues.iter().all(|issue| issue.severity == Severity::Warning), "{issues:?}");
+        let settings = HostSettings::default();
+        let context = Context { world: machine, settings: &settings, cwd: Path::new("/cwd") };
+        let mut secrets = Collector::default();
+        let (spec, issues) = resolve(&definition, &raw, "hash", context, &mut secrets);
+        let messages: Vec<String> = issues.iter().map(ToString::to_string).collect();
+        let secrets = secrets.finish().iter().map(|secret| secret.reveal().to_owned()).collect();
+        Outcome { spec, messages: messages.join("\n"), secrets }
+    }
+
+    fn user(machine: &Machine, entry: Value) -> Outcome {
+        resolved(machine, Scope::User, &entry)
+    }
+
+    fn launch(outcome: &Outcome) -> (String, Option<PathBuf>) {
+        match &outcome.spec.as_ref().unwrap_or_else(|| panic!("{}", outcome.messages)).transport {
+            TransportSpec::Stdio { command, cwd, .. } => (command.clone(), cwd.clone()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn programs_are_plain_names_or_absolute_paths() {
+        let machine = Machine::with(&[("HOME", "/u"), ("DIR", "d")]);
+        for (command, cwd, expected) in [
+            ("run", Value::Null, "run"),
+            ("/bin/run", Value::Null, "/bin/run"),
+            ("./run", Value::Null, "/cwd/./run"),
+            ("./run", json!("sub"), "/base/sub/./run"),
+            ("../run", json!("/abs"), "/abs/../run"),
+            ("~/run", json!("sub"), "/u/run"),
+            ("~run", Value::Null, "~run"),
+            ("${DIR}/run", Value::Null, "/cwd/d/run"),
+        ] {
+            let outcome = user(&machine, json!({"command": command, "cwd": cwd}));
+            assert_eq!(launch(&outcome).0, expected);
+        }
+    }
+
+    #[test]
+    fn working_folders_must_exist_and_default_to_the_project_for_its_own_entries() {
+        let machine = Machine::with(&[]);
+        let entry = json!({"command": "x"});
+        assert_eq!(launch(&resolved(&machine, Scope::User, &entry)).1, None);
+        assert_eq!(launch(&resolved(&machine, Scope::Flag, &entry)).1, None);
+        assert_eq!(launch(&resolved(&machine, Scope::Project, &entry)).1, Some("/base".into()));
+        assert_eq!(
+            launch(&user(&machine, json!({"command": "x", "cwd": "sub"}))).1,
+            Some("/base/sub".into())
+        );
+        for (cwd, part) in [
+            ("gone", "no such folder: /base/gone"),
+            ("~", "needs the variable HOME"),
+            ("${X}", "cwd: needs the variable X"),
+        ] {
+            let outcome = user(&machine, json!({"command": "x", "cwd": cwd}));
+            assert!(outcome.spec.is_none() && outcome.messages.contains(part), "{}", outcome.messages);
+        }
+    }
+
+    #[test]
+    fn a_program_is_looked_for_where_the_child_will_look() {
+        let mut machine = Machine::with(&[("PATH", "/one:/two"), ("OWN", "/three")]);
+        machine.programs = vec!["/two/tool", "/three/tool", "/base/bin/tool", "/base/here"];
+        let find = |entry: Value| {
+            let definition = definition(Scope::Project, &entry);
+            let settings = HostSettings::default();
+            let context = Context { world: &machine, settings: &settings, cwd: Path::new("/cwd") };
+            program(&definition, &raw::read(&definition).0, context)
+        };
+        assert_eq!(find(json!({"command": "tool"})), Some("/two/tool".into()));
+        assert_eq!(
+            find(json!({"command": "tool", "env": {"PATH": "${OWN}:/two"}})),
+            Some("/three/tool".into())
+        );
+        assert_eq!(find(json!({"command": "tool", "env": {"PATH": "bin"}})), Some("/base/bin/tool".into()));
+        assert_eq!(find(json!({"command": "/base/here"})), Some("/base/here".into()));
+        for nothing in [
+            json!({"command": "none"}),
+            json!({"command": "/base/none"}),
+            json!({"command": "${UNSET}"}),
+            json!({"command": "tool", "env": {"PATH": "${UNSET}"}}),
+            json!({"url": "http://h/"}),
+        ] {
+            assert_eq!(find(nothing.clone()), None, "{nothing}");
+        }
+    }
+
+    #[test]
+    fn nul_characters_reach_no_process() {
+        let machine = Machine::with(&[]);
+        for entry in [
+            json!({"command": "a\u{0}b"}),
+            json!({"command": "x", "args": ["a\u{0}b"]}),
+            json!({"command": "x", "env": {"K": "a\u{0}b"}}),
+        ] {
+            let outcome = user(&machine, entry);
+            assert!(outcome.spec.is_none() && outcome.messages.contains("NUL"), "{}", outcome.messages);
+        }
+    }
+
+    #[test]
+    fn stored_secrets_and_inserted_variables_go_to_the_redactor() {
+        let machine = Machine::with(&[("TOK", "var-value-2"), ("HOME", "/u/home-folder")]);
+        let outcome = user(
+            &machine,
+            json!({"command": "x", "args": ["${TOK}", "${HOME}/docs"], "env": {"A": "${secret:STORED}", "B": "literal-3"}}),
+        );
+        assert_eq!(outcome.secrets, ["stored-value-1", "var-value-2", "literal-3"]);
+        let outcome =
+            user(&machine, json!({"url": "https://h/${TOK}/x", "headers": {"X-Api-Key": "k-4-k-4"}}));
+        assert_eq!(outcome.secrets, ["var-value-2", "k-4-k-4"]);
+    }
+
+    #[test]
+    fn a_fault_in_one_field_does_not_hide_that_in_another() {
+        let outcome = user(
+            &Machine::with(&[]),
+            json!({"command": "${A}", "args": ["${B}", "ok", "${C}"], "env": {"K": "${D}"}, "cwd": "gone"}),
+        );
+        for part in [
+            "command: needs the variable A",
+            "args[0]: needs",
+            "args[2]: needs",
+            "env.K: needs",
+            "no such folder",
+        ] {
+            assert!(outcome.messages.contains(part), "{part}: {}", outcome.messages);
+        }
+    }
+
+    proptest! {
+        /// Whatever the variables hold: no panic, no value of them in any message, and a spec
+        /// exactly when there is no error.
+        #[test]
+        fn values_never_get_into_messages(value in "[\\x00-\\x7f]{8,24}", field in 0usize..5) {
+            let machine = Machine::with(&[("V", value.as_str())]);
+            let entry = match field {
+                0 => json!({"command": "x", "args": ["${V}", "${UNSET}"]}),
+                1 => json!({"command": "x", "env": {"K": "${V}", "L": "${UNSET}"}}),
+                2 => json!({"url": "https://h/", "headers": {"K": "${V}"}}),
+                3 => json!({"url": "${V}"}),
+                _ => json!({"url": "https://h/", "bearer_token_env": "V"}),
+            };
+            let outcome = user(&machine, entry);
+            prop_assert!(!outcome.messages.contains(value.trim()) || value.trim().len() < 4, "{}", outcome.messages);
+            prop_assert_eq!(outcome.spec.is_some(), outcome.messages.is_empty());
+        }
+
+        /// No header value can break out of its line.
+        #[test]
+        fn headers_that_pass_are_one_visible_line(value in ".{0,24}") {
+            let machine = Machine::with(&[("V", value.as_str())]);
+            let outcome = user(&machine, json!({"url": "https://h/", "headers": {"K": "${V}"}}));
+            if let Some(spec) = &outcome.spec {
+                let TransportSpec::Http { headers, .. } = &spec.transport else { panic!() };
+                prop_assert!(headers[0].1.reveal().bytes().all(|b| b == b'\t' || (0x20..0x7f).contains(&b)));
+            }
+        }
+
+        /// What is accepted as an address is one for the URL parser too, with a host.
+        #[test]
+        fn addresses_that_pass_have_a_host(url in "(http|https|HTTP|ftp)?(://|:|//)?[a-z@:\\[\\]./?#%\\\\ 0-9-]{0,20}") {
+            let outcome = user(&Machine::with(&[]), json!({"url": url}));
+            if let Some(spec) = &outcome.spec {
+                let TransportSpec::Http { url, .. } = &spec.transport else { panic!() };
+                let parsed = url::Url::parse(url.reveal()).unwrap();
+                prop_assert!(matches!(parsed.scheme(), "http" | "https") && parsed.host_str().is_some());
+            }
+        }
+    }
+}

@@ -133,3 +133,32 @@ fn the_summary_is_the_command_as_written() {
     );
     assert_eq!(entry(&loaded, "s").summary, "npx -y pkg --token=[redacted] --name x");
 }
+
+#[test]
+fn every_line_of_the_effective_configuration_has_a_key_and_a_source() {
+    let desk = Desk::new();
+    desk.user(r#"{"mcpServers": {"a.b": {"command": "x", "args": ["y"]}, "bad": 5}}"#);
+    desk.project(r#"{"mcpServers": {"a.b": {"command": "z"}}}"#);
+    let loaded = desk.load();
+    let lines = effective(&loaded);
+    let of = |key: &str| {
+        lines
+            .iter()
+            .filter(|line| line.key == key)
+            .map(|l| (l.value.to_string(), l.source.scope))
+            .collect::<Vec<_>>()
+    };
+    use crate::config::spec::Scope;
+    assert_eq!(
+        of("mcpServers[\"a.b\"].state"),
+        [("\"ready\"".into(), Scope::User), ("\"pending_approval\"".into(), Scope::Project)]
+    );
+    assert_eq!(
+        of("mcpServers[\"a.b\"].command"),
+        [("\"x\"".into(), Scope::User), ("\"z\"".into(), Scope::Project)]
+    );
+    assert_eq!(of("mcpServers.bad.state"), [("\"config_error\"".into(), Scope::User)]);
+    assert_eq!(of("mcpServers.bad"), [("5".into(), Scope::User)]);
+    assert_eq!(of("limits.queue"), [("256".into(), Scope::Default)]);
+    assert!(lines.iter().all(|line| !line.source.origin.is_empty()));
+}

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use proptest::prelude::*;
+
 use super::desk::{Desk, errors, one, spec, warnings};
 use crate::config::effective::effective;
 use crate::config::host::{ColorChoice, DEFAULT_TOML, HostSettings, LogLevel, Setting};
@@ -232,4 +234,43 @@ fn unknown_settings_warn_with_the_nearest_known_one() {
     let mut desk = Desk::new();
     desk.options.settings = vec![("timeouts.idel".into(), "1".into()), ("start".into(), "never".into())];
     assert_eq!(errors(&desk.load()).len(), 2);
+}
+
+proptest! {
+    /// A project can lower and never raise, whatever it writes; and no value of its own makes
+    /// anything that is not its business change.
+    #[test]
+    fn a_project_never_raises_a_limit(
+        picks in proptest::collection::btree_map(0..HOST_KEYS.len(), "[0-9]{1,6}|true|\"[a-z0-9_]{1,9}\"|\\[\\]", 1..6),
+    ) {
+        let desk = Desk::new();
+        let lines: String = picks.iter().map(|(index, value)| format!("{} = {value}\n", HOST_KEYS[*index].name)).collect();
+        desk.write("project/.callboard/callboard.toml", &lines);
+        let (before, after) = (HostSettings::default(), desk.load().settings);
+        for key in HOST_KEYS {
+            let (old, new) = ((key.get)(&before), (key.get)(&after));
+            prop_assert!(old == new || key.allows_project(&new, &old).is_ok(), "{}: {old} to {new} by\n{lines}", key.name);
+        }
+    }
+
+    /// Every value that a file may hold can be written as a variable as well.
+    #[test]
+    fn a_file_and_a_variable_mean_the_same(index in 0..HOST_KEYS.len(), number in 16u64..64) {
+        let key = &HOST_KEYS[index];
+        let mut set = HostSettings::default();
+        (key.set)(&mut set, &Setting::Count(number));
+        (key.set)(&mut set, &Setting::Bytes(number * 1024));
+        (key.set)(&mut set, &Setting::Duration(Duration::from_secs(number)));
+        (key.set)(&mut set, &Setting::Flag(true));
+        (key.set)(&mut set, &Setting::Texts(vec!["A".into(), "B".into()]));
+        let value = (key.get)(&set);
+        let by_file = Desk::new();
+        by_file.write("home/.callboard/callboard.toml", &format!("{} = {}\n", key.name, value.to_json()));
+        let mut by_variable = Desk::new();
+        by_variable.set(&key.variable(), &text_of(&value));
+        let (file, variable) = (by_file.load(), by_variable.load());
+        prop_assert_eq!(errors(&file), Vec::<String>::new());
+        prop_assert_eq!(errors(&variable), Vec::<String>::new());
+        prop_assert_eq!(&file.settings, &variable.settings, "{}", key.name);
+    }
 }

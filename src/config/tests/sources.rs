@@ -1,5 +1,7 @@
 //! The sources: their order, their places, and what happens when one of them is broken.
 
+use proptest::prelude::*;
+
 use super::desk::{Desk, command, entry, errors, one, spec, warnings};
 use crate::config::host::HostSettings;
 use crate::config::spec::{EntryState, Scope, TransportSpec};
@@ -355,4 +357,22 @@ fn the_example_loads_without_a_single_issue() {
     assert_eq!(loaded.issues().map(ToString::to_string).collect::<Vec<_>>(), Vec::<String>::new());
     let ready = loaded.servers.entries.iter().filter(|e| matches!(e.state, EntryState::Ready(_))).count();
     assert_eq!((ready, loaded.servers.entries.len()), (3, 4));
+}
+
+proptest! {
+    /// Whatever stands in the files and variables: loading ends, without a panic, every issue
+    /// has a text, and the user's good entry is there.
+    #[test]
+    fn no_content_of_other_sources_harms_a_good_entry(
+        project in ".{0,60}", inline in "[{}\\[\\]:,\"a-c/* ]{0,40}", toml in "[a-z.=\\[\\]\" \n0-9]{0,40}",
+    ) {
+        let mut desk = Desk::new();
+        desk.user(r#"{"mcpServers": {"good": {"command": "x"}}}"#);
+        desk.project(&project).write("project/.callboard/callboard.toml", &toml);
+        desk.set("CALLBOARD_MCP_CONFIG_JSON", &inline).set("CALLBOARD_MCP_SERVERS", &project);
+        let loaded = desk.load();
+        prop_assert!(matches!(entry(&loaded, "good").state, EntryState::Ready(_)));
+        prop_assert!(loaded.issues().all(|issue| !issue.message.is_empty()));
+        prop_assert!(loaded.servers.entries.is_sorted_by(|a, b| a.id < b.id), "one entry per name, sorted");
+    }
 }
