@@ -60,8 +60,26 @@ fn depth(text: &[u8]) -> usize {
     most
 }
 
+/// Blocks and tokens see the same, wherever in a block the bytes come to stand.
+fn blocks(data: &[u8]) {
+    let (by_blocks, by_token) = scan::both_ends(data);
+    if let Some(end) = by_blocks {
+        assert_eq!(by_token, Ok(end), "blocks say yes, tokens no");
+    }
+    let seed = data.iter().fold(7_usize, |sum, &byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
+    let padded = [b"[".as_slice(), &vec![b' '; seed % 67], data, b"]"].concat();
+    match scan::both_ends(&padded) {
+        (Some(end), by_token) => assert_eq!(by_token, Ok(end), "blocks say yes, tokens no: {padded:?}"),
+        (None, Ok(end)) if end == padded.len() => {
+            assert!(depth(&padded) > 64, "blocks do their part: {}", String::from_utf8_lossy(&padded));
+        }
+        (None, _) => {}
+    }
+}
+
 /// Any bytes as one frame.
 pub fn envelope(data: &[u8]) {
+    blocks(data);
     let valid = std::str::from_utf8(data).is_ok() && serde_json::from_slice::<IgnoredAny>(data).is_ok();
     let checked = scan::check(data, DEPTH_MAX);
     assert_eq!(checked.is_ok(), valid && depth(data) <= DEPTH_MAX, "{checked:?}");

@@ -4,7 +4,10 @@
 
 use std::ops::Range;
 
-use super::{DEPTH_MAX, ScanError};
+use super::{DEPTH_MAX, ScanError, blocks, text};
+
+/// From this many bytes on that are left, objects and arrays are first tried block by block.
+const BLOCKS_MIN: usize = 128;
 
 /// One member of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,6 +147,18 @@ impl<'a> Cursor<'a> {
 
     /// Checks one value that begins at the next byte and stands behind it afterwards.
     pub(crate) fn value(&mut self) -> Result<(), ScanError> {
+        if let Some(b'{' | b'[') = self.peek()
+            && self.bytes.len() - self.at >= BLOCKS_MIN
+            && let Some(end) = blocks::container_end(self.bytes, self.at, self.depth_max - self.depth)
+        {
+            self.at = end;
+            return Ok(());
+        }
+        self.value_by_token()
+    }
+
+    /// The same, token by token: for short values, and to name the fault of long ones.
+    pub(super) fn value_by_token(&mut self) -> Result<(), ScanError> {
         let outside = self.depth;
         // Bit 0: whether the innermost bracket is an object.
         let mut objects = 0_u128;
@@ -257,20 +272,18 @@ impl<'a> Cursor<'a> {
     fn string(&mut self) -> Result<(), ScanError> {
         self.at += 1;
         loop {
-            let rest = self.bytes.get(self.at..).unwrap_or_default();
-            let Some(found) = memchr::memchr2(b'"', b'\\', rest) else {
-                self.at += control(rest).unwrap_or(rest.len());
-                return self.syntax();
-            };
-            if let Some(bad) = control(&rest[..found]) {
-                self.at += bad;
-                return self.syntax();
+            self.at = text::plain_until(self.bytes, self.at);
+            match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                Some(b'\\') => {
+                    self.at += 1;
+                    self.escape()?;
+                }
+                _ => return self.syntax(),
             }
-            self.at += found + 1;
-            if rest[found] == b'"' {
-                return Ok(());
-            }
-            self.escape()?;
         }
     }
 
@@ -298,10 +311,4 @@ impl<'a> Cursor<'a> {
     fn syntax<T>(&self) -> Result<T, ScanError> {
         Err(ScanError::Syntax { at: self.at })
     }
-}
-
-/// Offset of the first control character, which a string must not hold as it is.
-fn control(text: &[u8]) -> Option<usize> {
-    let any = text.iter().fold(false, |any, &byte| any | (byte < 0x20));
-    if any { text.iter().position(|&byte| byte < 0x20) } else { None }
 }

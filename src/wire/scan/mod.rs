@@ -4,7 +4,10 @@
 //! behind a `RawValue`. Called by `envelope` and `splice` for every frame that
 //! is forwarded; must never recurse, allocate by input size or panic.
 
+mod blocks;
 mod cursor;
+mod masks;
+mod scalars;
 mod text;
 
 pub(crate) use cursor::{Cursor, Member};
@@ -53,6 +56,16 @@ pub fn check(frame: &[u8], depth_max: usize) -> Result<(), ScanError> {
     cursor.white();
     cursor.value()?;
     cursor.end()
+}
+
+/// Where the value at the start of `bytes` ends, found block by block and token by token. What
+/// the first finds the second must find too: compared by the fuzz checks.
+pub(crate) fn both_ends(bytes: &[u8]) -> (Option<usize>, Result<usize, ScanError>) {
+    let mut cursor = Cursor::new(bytes, DEPTH_MAX);
+    let by_token = cursor.value_by_token().map(|()| cursor.at());
+    let container = matches!(bytes.first(), Some(b'{' | b'['));
+    let by_blocks = if container { blocks::container_end(bytes, 0, DEPTH_MAX) } else { None };
+    (by_blocks, by_token)
 }
 
 /// UTF-8 over the whole frame, with the offset of the first bad byte.

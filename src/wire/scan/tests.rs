@@ -80,3 +80,48 @@ fn depth_is_bounded_at_the_bracket_that_is_one_too_many() {
     assert_eq!(check(b"7", 0), Ok(()));
     assert_eq!(check(b"[[],[],{}]", 2), Ok(()));
 }
+
+/// A container of everything that JSON has, longer than some blocks.
+const ALL_SORTS: &str = r#"{"a":[1,-2.50,3e+4,4E-05,0,-0,0.1,[],{},[ ],{ }],"b\"\\":{"c":null,"d":true,"e":false},
+  "long text with \u00e9, \n, \\\\ and \"quotes\" that goes on over the end of a block, é漢🎉": "\\",
+  "f" : [ [ [ "x" , "y" ] , { "z" : { } } ] , 123456789012345678901234567890 , 1.7976931348623157E+308 ] , "g":"" }"#;
+
+#[test]
+fn blocks_and_tokens_agree_at_every_offset_and_for_every_damage() {
+    for pad in 0..64 {
+        let text = format!("[{}{ALL_SORTS}]", " ".repeat(pad));
+        assert_eq!(both_ends(text.as_bytes()), (Some(text.len()), Ok(text.len())), "{pad}");
+    }
+    let whole = format!("[{ALL_SORTS},{ALL_SORTS}]");
+    for at in 0..whole.len() {
+        for byte in b"\"\\{}[]:, 0-.eE+utfn\nx\x01" {
+            let mut changed = whole.clone().into_bytes();
+            changed[at] = *byte;
+            let mut longer = whole.clone().into_bytes();
+            longer.insert(at, *byte);
+            for text in [changed, longer] {
+                match both_ends(&text) {
+                    (Some(end), by_token) => {
+                        assert_eq!(by_token, Ok(end), "{}", String::from_utf8_lossy(&text));
+                    }
+                    (None, by_token) => {
+                        assert_ne!(by_token, Ok(text.len()), "{}", String::from_utf8_lossy(&text));
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn blocks_leave_what_is_deep_or_cut_off_to_the_tokens() {
+    let nested = |n: usize| [vec![b'['; n], vec![b']'; n]].concat();
+    assert_eq!(both_ends(&nested(64)), (Some(128), Ok(128)));
+    assert_eq!(both_ends(&nested(65)), (None, Ok(130)));
+    let text = ALL_SORTS.as_bytes();
+    for end in 0..text.len() {
+        assert_eq!(both_ends(&text[..end]).0, None, "cut off after {end} bytes");
+    }
+    let long = format!("{{\"a\":{}}}", "[".repeat(500));
+    assert_eq!(check(long.as_bytes(), DEPTH_MAX), Err(ScanError::TooDeep { at: 132 }));
+}
