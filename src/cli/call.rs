@@ -1,6 +1,7 @@
 //! Floor 5. `call S TOOL [ARGS]`: reads and checks the arguments, calls the tool, shows
 //! the result; `--help` shows the parameters of the tool. Called by `cli::run`.
 
+use std::cell::Cell;
 use std::path::Path;
 
 use serde::Serialize;
@@ -70,6 +71,7 @@ pub async fn call(ctx: &Ctx, args: CallArgs, read: &mut dyn ReadText) -> Result<
     let typed = call_args::parse(&typed, read)?;
     let approved = args.yes && may_approve(&picked)?;
     let (ctx, server) = (picked.ctx.as_ref(), &picked.server);
+    let sent = Cell::new(false);
     let (outcome, warnings) = with_runtime(plan(ctx, std::slice::from_ref(server)), async |runtime| {
         ready(ctx, runtime, server, args.timeout).await?;
         let item = find(&runtime.catalog(), server, &tool)?;
@@ -82,10 +84,10 @@ pub async fn call(ctx: &Ctx, args: CallArgs, read: &mut dyn ReadText) -> Result<
             timeout: args.timeout,
             approved,
         };
-        Ok((invoke(ctx, runtime, call).await?, warnings))
+        Ok((invoke(ctx, runtime, call, &sent).await?, warnings))
     })
     .await
-    .map_err(|failure| failure.about_if_none(server.as_str(), &tool))?;
+    .map_err(|failure| failure.of_call(server.as_str(), &tool, sent.get()))?;
     let rendered = render_result(&outcome.body);
     let saved = match &args.output {
         Some(to) => save::save(&rendered, to)?,

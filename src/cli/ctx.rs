@@ -25,6 +25,8 @@ pub struct Ctx {
     pub options: LoadOptions,
     /// The effective configuration.
     pub loaded: Loaded,
+    /// Whether the one server is not configured and runs for this command alone.
+    pub once: bool,
     redactor: Arc<Redactor>,
 }
 
@@ -53,12 +55,13 @@ impl Ctx {
     fn of(global: Global, term: Terminal, argv: Vec<OsString>, options: LoadOptions, loaded: Loaded) -> Self {
         let redactor = Arc::new(Redactor::new(&loaded.servers.secrets));
         let term = term.colored(loaded.settings.color);
-        Self { global, term, argv, options, loaded, redactor }
+        Self { global, term, argv, options, loaded, once: false, redactor }
     }
 
-    /// The same with another configuration: for servers that run once.
-    pub fn with(&self, options: LoadOptions, loaded: Loaded) -> Self {
-        Self::of(self.global.clone(), self.term, self.argv.clone(), options, loaded)
+    /// The same with the configuration of a server that runs once.
+    pub fn once(&self, options: LoadOptions, loaded: Loaded) -> Self {
+        let ctx = Self::of(self.global.clone(), self.term, self.argv.clone(), options, loaded);
+        Self { once: true, ..ctx }
     }
 
     /// How to write to stdout.

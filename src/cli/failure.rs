@@ -126,9 +126,16 @@ impl Failure {
         self
     }
 
-    /// The same failure, naming what it is about where it does not say so itself.
+    /// The same failure as the end of a call of `item`: it names both, and an interruption says
+    /// what is known about execution.
     #[must_use]
-    pub fn about_if_none(mut self, server: &str, item: &str) -> Self {
+    pub fn of_call(mut self, server: &str, item: &str, sent: bool) -> Self {
+        if self.exit == Exit::Interrupted && self.delivery.is_none() {
+            let known =
+                if sent { "the server was told; whether it ran is not known" } else { "nothing was sent" };
+            self.message = format!("interrupted: {known}");
+            self.delivery = Some(if sent { Delivery::Unknown } else { Delivery::NotSent });
+        }
         self.server.get_or_insert_with(|| server.to_owned());
         self.tool.get_or_insert_with(|| item.to_owned());
         self

@@ -2,6 +2,7 @@
 //! where policy wants one asked, and turns what comes back into an answer or a failure.
 //! Used by `call` and the use verbs.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -82,16 +83,25 @@ pub struct Outcome {
 }
 
 /// Sends it and waits for its end. Where policy asks and a person is there, asks and sends again.
-pub async fn invoke(ctx: &Ctx, runtime: &Runtime, mut call: Invocation) -> Result<Outcome, Failure> {
+/// `sent` is true while the call may have left: for whoever interrupts it.
+pub async fn invoke(
+    ctx: &Ctx,
+    runtime: &Runtime,
+    mut call: Invocation,
+    sent: &Cell<bool>,
+) -> Result<Outcome, Failure> {
+    sent.set(true);
     let first = send(ctx, runtime, &call).await;
     let reply = match first {
         Err(error) if error.code == ErrorCode::NeedsApproval && ctx.term.can_ask() && !ctx.global.json => {
+            sent.set(false);
             if !ask::yes_or_no(&question(ctx, &call)).await {
                 return Err(Failure::refused("not_approved", "not called: the answer was no")
                     .on(call.server.as_str())
                     .about(&call.name));
             }
             call.approved = true;
+            sent.set(true);
             send(ctx, runtime, &call).await
         }
         other => other,

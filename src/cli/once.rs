@@ -76,7 +76,7 @@ fn alone(ctx: &Ctx, entry: &Value) -> Ctx {
     loaded.servers.issues.clear();
     // The server itself must see the environment as it is.
     options.env = ctx.options.env.clone();
-    ctx.with(options, loaded)
+    ctx.once(options, loaded)
 }
 
 #[cfg(test)]

@@ -185,7 +185,11 @@ pub fn unavailable(ctx: &Ctx, view: &ServerView) -> Failure {
     let mut failure = Failure::new(code, exit, message).on(view.id.as_str());
     failure.phase = Some(Phase::Connect);
     failure.delivery = Some(Delivery::NotSent);
-    failure.fix = view.fix.clone().or_else(|| Some(format!("callboard mcp status {}", view.id)));
+    failure.fix = Some(match &view.fix {
+        _ if ctx.once => "run the command by itself, or open the URL, to see what it says".to_owned(),
+        Some(fix) => ctx.clean(fix),
+        None => format!("callboard mcp status {}", view.id),
+    });
     failure
 }
 

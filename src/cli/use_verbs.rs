@@ -1,6 +1,7 @@
 //! Floor 5. `tools`, `resources`, `prompts`, `read`, `prompt`: starts only the servers
 //! that are needed, asks them, ends them. Called by `cli::run`.
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -283,10 +284,12 @@ async fn use_one(
         timeout,
         approved: false,
     };
+    let sent = Cell::new(false);
     let outcome = with_runtime(plan(ctx, std::slice::from_ref(&server)), async |runtime| {
         ready(ctx, runtime, &server, timeout).await?;
-        invoke(ctx, runtime, call).await
+        invoke(ctx, runtime, call, &sent).await
     })
-    .await?;
+    .await
+    .map_err(|failure| failure.of_call(server.as_str(), name, sent.get()))?;
     Ok((server, outcome))
 }

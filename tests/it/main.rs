@@ -5,6 +5,7 @@
 mod calls;
 mod catalogs;
 mod cli;
+mod cli_call;
 mod cli_config;
 mod cli_edit;
 mod cli_home;

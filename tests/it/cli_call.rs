@@ -1,0 +1,343 @@
+//! Using servers from the command line, each a real child: results byte for byte, exit
+//! codes, refusals that never reach the server, Ctrl-C.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::cli_home::{Home, Ran};
+
+/// The misbehaving server, built beside the program.
+fn badmcp() -> String {
+    let built = Path::new(env!("CARGO_BIN_EXE_callboard")).parent().unwrap().join("examples/badmcp");
+    assert!(built.is_file(), "{} is built by `cargo test`", built.display());
+    built.to_str().unwrap().to_owned()
+}
+
+/// A home whose one server `s` has these flags, and a trace.
+fn with_server(flags: &[&str]) -> (Home, PathBuf) {
+    let home = Home::new();
+    let trace = home.project().join("trace.jsonl");
+    let mut args: Vec<String> = vec!["--trace".into(), trace.display().to_string()];
+    args.extend(flags.iter().map(|flag| (*flag).to_owned()));
+    let entry = json!({"mcpServers": {"s": {"command": badmcp(), "args": args}}});
+    home.user(&entry.to_string());
+    (home, trace)
+}
+
+fn call(home: &Home, words: &[&str]) -> Ran {
+    let mut all = vec!["mcp", "call", "s"];
+    all.extend_from_slice(words);
+    home.run(&all)
+}
+
+/// What reached the server, by method.
+fn received(trace: &Path, method: &str) -> usize {
+    let text = std::fs::read_to_string(trace).unwrap_or_default();
+    text.lines().filter(|line| line.contains(&format!("\\\"method\\\":\\\"{method}\\\""))).count()
+}
+
+#[test]
+fn a_result_reaches_scripts_byte_for_byte() {
+    let (home, _) = with_server(&[]);
+    let raw = r#"{"content":[{"type":"text","text":"\u00e9\/"}],"n":1.0000,"big":123456789012345678901234567890,"_meta":{"x/y":null},"new":[1e2]}"#;
+    let arguments = format!("{{\"raw\":{raw}}}");
+    let ran = call(&home, &["echo", &arguments, "-y", "--json"]);
+    ran.expect(0);
+    assert!(ran.stdout.contains(&format!("\"result\":{raw}")), "{ran:?}");
+    assert_eq!(ran.json(0)["schema"], "callboard.call/1");
+    assert_eq!(ran.stderr, "");
+}
+
+#[test]
+fn arguments_may_be_typed_in_four_ways() {
+    let (home, _) = with_server(&[]);
+    let file = home.project().join("args.json");
+    std::fs::write(&file, r#"{"bytes": 3}"#).unwrap();
+    for words in
+        [&["big", "bytes=3", "-y"][..], &["big", r#"{"bytes":3}"#, "-y"], &["big", "@args.json", "-y"]]
+    {
+        assert_eq!(call(&home, words).expect(0).stdout.trim_end().len(), 3, "{words:?}");
+    }
+    let piped = home.run_with(&["mcp", "call", "s", "big", "-", "-y"], r#"{"bytes":3}"#);
+    assert_eq!(piped.expect(0).stdout.trim_end().len(), 3);
+}
+
+#[test]
+fn what_is_refused_here_never_reaches_the_server() {
+    let (home, trace) = with_server(&[]);
+    for (words, code) in [
+        (&["big", "bytes=many", "-y"][..], "invalid_arguments"),
+        (&["big", "{}", "-y"], "invalid_arguments"),
+        (&["big", "{\"bytes\":", "-y"], "invalid_arguments"),
+        (&["big", "[]", "-y"], "invalid_arguments"),
+        (&["big", "@missing.json", "-y"], "invalid_arguments"),
+        (&["big", "-", "-y"], "invalid_arguments"),
+    ] {
+        let mut words = words.to_vec();
+        words.push("--json");
+        let json = call(&home, &words).json(2);
+        assert_eq!(json["error"]["code"], code, "{words:?}");
+        assert_eq!(json["error"]["delivery"], "not_sent");
+    }
+    let json = call(&home, &["echoo", "-y", "--json"]).json(4);
+    assert_eq!((&json["error"]["code"], &json["error"]["tool"]), (&json!("unknown_tool"), &json!("echoo")));
+    assert!(json["error"]["fix"].as_str().unwrap().contains("echo"), "{json}");
+    let json = call(&home, &["count", "--json"]).json(5);
+    assert_eq!(json["error"]["code"], "needs_approval");
+    assert_eq!(received(&trace, "tools/call"), 0);
+    assert!(received(&trace, "tools/list") > 0, "the trace sees what the server gets");
+}
+
+#[test]
+fn a_tool_that_fails_is_exit_one_and_keeps_its_words() {
+    let (home, _) = with_server(&["--is-error"]);
+    let ran = call(&home, &["echo", "text=boom", "-y"]);
+    ran.expect(1);
+    assert!(!ran.stdout.trim().is_empty() && ran.stderr.contains("isError"), "{ran:?}");
+    let json = call(&home, &["echo", "text=boom", "-y", "--json"]).json(1);
+    assert_eq!((&json["ok"], &json["data"]["is_error"]), (&json!(true), &json!(true)));
+}
+
+#[test]
+fn a_json_rpc_error_is_exit_one_and_comes_along_as_sent() {
+    let (home, _) = with_server(&["--rpc-error", "-32050@call", "--error-data", r#"{"n":[1]}"#]);
+    let ran = call(&home, &["echo", "text=x", "-y", "--json"]);
+    let json = ran.json(1);
+    assert_eq!(json["error"]["code"], "server_error");
+    assert_eq!(json["error"]["delivery"], "executed");
+    assert_eq!(json["error"]["rpc_error"]["code"], -32050);
+    assert_eq!(json["error"]["rpc_error"]["data"], json!({"n": [1]}));
+}
+
+#[test]
+fn a_death_in_mid_call_is_exit_eight() {
+    let (home, _) = with_server(&["--kill-self-mid-call"]);
+    let json = call(&home, &["echo", "text=x", "-y", "--json"]).json(8);
+    assert_eq!(json["error"]["code"], "connection_lost");
+    assert_eq!(json["error"]["delivery"], "unknown");
+}
+
+#[test]
+fn a_call_over_its_time_is_exit_eight() {
+    let (home, trace) = with_server(&["--slow", "60000"]);
+    let json = call(&home, &["echo", "text=x", "-y", "--timeout", "500ms", "--json"]).json(8);
+    assert_eq!(json["error"]["code"], "timeout_total");
+    assert_eq!(received(&trace, "notifications/cancelled"), 1, "the server is told");
+}
+
+#[test]
+fn a_server_that_can_not_start_is_told_from_one_that_is_misspelt() {
+    let home = Home::new();
+    home.user(r#"{"mcpServers":{"s":{"command":"no-such-program-anywhere"}}}"#);
+    let json = call(&home, &["x", "-y", "--json"]).json(3);
+    assert_eq!(json["error"]["code"], "config_error");
+    assert!(json["error"]["message"].as_str().unwrap().contains("no-such-program-anywhere"), "{json}");
+}
+
+#[test]
+fn an_approval_beforehand_counts_for_ones_own_servers_only() {
+    let home = Home::new();
+    let count = home.project().join("count");
+    let entry = json!({"mcpServers": {"s": {"command": badmcp(), "args": ["--count", count]}}}).to_string();
+    home.project_file(&entry);
+    home.run(&["mcp", "approve", "s", "-y"]).expect(0);
+    let json = call(&home, &["count", "-y", "--json"]).json(5);
+    assert_eq!(json["error"]["code"], "needs_approval");
+    assert!(!count.exists(), "it must not run");
+    home.user(&entry);
+    home.run(&["mcp", "remove", "s", "-s", "project"]).expect(0);
+    call(&home, &["count", "-y"]).expect(0);
+    assert_eq!(std::fs::read_to_string(&count).unwrap().lines().count(), 1);
+}
+
+#[test]
+fn binary_parts_are_saved_and_named() {
+    let (home, _) = with_server(&["--content-kind", "text,image,audio"]);
+    let ran = call(&home, &["echo", "-y", "-o", "out.bin"]);
+    ran.expect(0);
+    for file in ["out-1.bin", "out-2.bin"] {
+        assert!(ran.stdout.contains(&format!("saved {file}")), "{ran:?}");
+        assert!(std::fs::metadata(home.project().join(file)).unwrap().len() > 0);
+    }
+    let (home, _) = with_server(&[]);
+    let ran = call(&home, &["echo", "text=x", "-y", "-o", "out.bin"]);
+    assert!(ran.expect(0).stderr.contains("nothing was saved"), "{ran:?}");
+}
+
+#[test]
+fn no_escape_sequence_of_a_server_reaches_the_terminal() {
+    let (home, _) = with_server(&["--ansi", "everywhere", "--desc-kind", "ansi,bidi"]);
+    for words in [
+        &["mcp", "tools", "s"][..],
+        &["mcp", "call", "s", "echo", "text=x", "-y"],
+        &["mcp", "call", "s", "echo", "--help"],
+        &["mcp", "status", "s"],
+        &["mcp", "status"],
+        &["mcp", "resources", "s"],
+        &["mcp", "prompts", "s"],
+        &["mcp", "check", "s"],
+    ] {
+        let ran = home.run(words);
+        let shown = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(!shown.trim().is_empty(), "{ran:?}");
+        let bad = shown.chars().find(|c| c.is_control() && *c != '\n' && *c != '\t');
+        assert_eq!(bad, None, "{ran:?}");
+        assert!(!shown.contains('\u{202e}'), "{ran:?}");
+    }
+}
+
+#[test]
+fn definitions_are_listed_as_the_server_sent_them() {
+    let (home, _) = with_server(&["--extra-fields"]);
+    let json = home.run(&["mcp", "tools", "s", "--json"]).json(0);
+    let tools = json["data"]["tools"].as_array().unwrap();
+    let echo = tools.iter().find(|tool| tool["name"] == "echo").unwrap();
+    assert_eq!(echo["exposed_name"], "mcp__s__echo");
+    assert!(echo["definition"]["_meta"].is_object(), "unknown fields come along: {echo}");
+}
+
+#[test]
+fn the_help_of_a_tool_shows_its_parameters() {
+    let (home, trace) = with_server(&[]);
+    let ran = call(&home, &["big", "--help"]);
+    assert!(ran.expect(0).stdout.contains("bytes*"), "{ran:?}");
+    assert!(ran.stdout.contains("callboard mcp call s big bytes=…"), "{ran:?}");
+    let json = call(&home, &["big", "--help", "--json"]).json(0);
+    assert_eq!(json["data"]["parameters"][0]["name"], "bytes");
+    assert_eq!(received(&trace, "tools/call"), 0);
+}
+
+#[test]
+fn a_server_that_is_not_configured_runs_once() {
+    let home = Home::new();
+    let server = badmcp();
+    let ran = home.run(&["mcp", "call", "echo", "text=a$HOME", "-y", "--", &server, "--name", "$HOME"]);
+    assert_eq!(ran.expect(0).stdout, "a$HOME\n", "what was typed is not expanded again");
+    assert!(home.run(&["mcp", "tools", "--", &server]).expect(0).stdout.contains("echo"));
+    let read = home.run(&["mcp", "read", "badmcp://text/1", "--", &server]);
+    assert!(!read.expect(0).stdout.trim().is_empty(), "{read:?}");
+    home.run(&["mcp", "tools", "name", "--", &server]).expect(2);
+    assert!(!home.home().join("mcp.json").exists(), "nothing is kept");
+}
+
+#[test]
+fn resources_and_prompts_are_listed_read_and_filled_in() {
+    let (home, _) = with_server(&[]);
+    let json = home.run(&["mcp", "resources", "s", "--json"]).json(0);
+    assert!(!json["data"]["resources"].as_array().unwrap().is_empty(), "{json}");
+    assert!(!json["data"]["resource_templates"].as_array().unwrap().is_empty(), "{json}");
+    let text = home.run(&["mcp", "read", "s", "badmcp://text/1", "--json"]).json(0);
+    assert!(text["data"]["result"]["contents"][0]["text"].is_string(), "{text}");
+    home.run(&["mcp", "read", "s", "badmcp://blob/1", "-o", "blob.bin"]).expect(0);
+    assert!(std::fs::metadata(home.project().join("blob.bin")).unwrap().len() > 0);
+    assert!(home.run(&["mcp", "prompts", "s"]).expect(0).stdout.contains("name*"));
+    let prompt = home.run(&["mcp", "prompt", "s", "greet", "name=Ada", "--json"]).json(0);
+    assert!(prompt["data"]["result"].to_string().contains("Ada"), "{prompt}");
+    assert!(home.run(&["mcp", "prompt", "s", "greet", "name=Ada"]).expect(0).stdout.contains("Ada"));
+    assert_eq!(
+        home.run(&["mcp", "prompt", "s", "nobody", "--json"]).json(4)["error"]["code"],
+        "unknown_prompt"
+    );
+}
+
+#[test]
+fn check_says_which_clients_would_reject_what() {
+    let (home, _) = with_server(&["--bad-schema", "anyof-top,missing", "--bad-annotations"]);
+    let ran = home.run(&["mcp", "check", "s"]);
+    ran.expect(1);
+    for client in ["TypeScript SDK 1.32", "Claude Code", "mcporter"] {
+        assert!(ran.stdout.contains(client), "{client}: {ran:?}");
+    }
+    let json = home.run(&["mcp", "check", "s", "--json"]).json(1);
+    let rules: Vec<&str> =
+        json["data"]["findings"].as_array().unwrap().iter().filter_map(|f| f["rule"].as_str()).collect();
+    for rule in ["input_schema_combined_root", "input_schema_missing", "hint_not_boolean"] {
+        assert!(rules.contains(&rule), "{rule}: {rules:?}");
+    }
+    let (home, _) = with_server(&[]);
+    home.run(&["mcp", "check", "s"]).expect(0);
+}
+
+#[test]
+fn status_tells_the_truth_about_each_and_leaves_nothing_running() {
+    let home = Home::new();
+    let pid_file = home.project().join("pid");
+    home.user(
+        &json!({"mcpServers": {
+            "good": {"command": badmcp(), "args": ["--pid-file", pid_file]},
+            "broken": {"command": "no-such-program-anywhere"},
+            "off": {"command": "x", "enabled": false},
+            "wrong": {"command": 7},
+        }})
+        .to_string(),
+    );
+    home.project_file(r#"{"mcpServers":{"theirs":{"command":"x"}}}"#);
+    let json = home.run(&["mcp", "status", "--json"]).json(1);
+    assert_eq!(json["schema"], "callboard.status/1");
+    let state = |name: &str| {
+        let servers = json["data"]["servers"].as_array().unwrap();
+        let server = servers.iter().find(|s| s["name"] == name).unwrap();
+        (server["state"].clone(), server["reason"].clone())
+    };
+    assert_eq!(state("good"), (json!("ready"), Value::Null));
+    assert_eq!(state("broken"), (json!("parked"), json!("config_error")));
+    assert_eq!(state("wrong"), (json!("parked"), json!("config_error")));
+    assert_eq!(state("off"), (json!("parked"), json!("disabled")));
+    assert_eq!(state("theirs"), (json!("parked"), json!("pending_approval")));
+    let pid = std::fs::read_to_string(&pid_file).unwrap();
+    assert!(!Path::new("/proc").join(pid.trim()).exists(), "the server must have ended");
+    home.run(&["mcp", "status", "good"]).expect(0);
+    home.run(&["mcp", "status", "off"]).expect(1);
+    assert!(home.run(&["mcp", "status", "broken"]).expect(1).stdout.contains("no-such-program-anywhere"));
+}
+
+/// Runs it and hands it over as soon as the server has received that method.
+fn running(home: &Home, words: &[&str], trace: &Path, method: &str) -> Child {
+    let child = home.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let started = std::time::Instant::now();
+    while received(trace, method) == 0 {
+        assert!(started.elapsed().as_secs() < 60, "the server never received {method}");
+        std::thread::yield_now();
+    }
+    child
+}
+
+fn interrupt(child: &Child) {
+    let pid = rustix::process::Pid::from_raw(child.id().try_into().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+}
+
+#[test]
+fn ctrl_c_cancels_the_call_and_the_server_is_told() {
+    let (home, trace) = with_server(&["--slow", "60000"]);
+    let words = ["mcp", "call", "s", "echo", "text=x", "-y", "--json"];
+    let child = running(&home, &words, &trace, "tools/call");
+    interrupt(&child);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["error"]["code"], "cancelled");
+    assert_eq!(json["error"]["delivery"], "unknown");
+    assert_eq!(received(&trace, "notifications/cancelled"), 1);
+}
+
+#[test]
+fn a_watched_status_tells_every_change_as_one_line() {
+    let (home, _) = with_server(&[]);
+    let mut child =
+        home.command(&["mcp", "status", "--watch", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    loop {
+        let line = lines.next().expect("it ended before the server was ready").unwrap();
+        let json: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(json["schema"], "callboard.status/1");
+        if json["data"]["servers"][0]["state"] == "ready" && json["data"]["servers"][0]["tools"] != 0 {
+            break;
+        }
+    }
+    interrupt(&child);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
