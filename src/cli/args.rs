@@ -13,10 +13,7 @@ use super::{complete, help};
 
 const GLOBAL: &str = "Options of every command";
 
-/// Runs MCP servers the way Erlang runs processes.
-///
-/// Every configured server is one supervised actor; calls reach it without losing a byte; one server's
-/// failure changes nothing for the others.
+/// Runs MCP servers the way Erlang runs processes: each one supervised, calls routed without losing a byte
 #[derive(Debug, Parser)]
 #[command(name = "callboard", version, after_help = help::TOP, max_term_width = 110)]
 #[command(subcommand_required = true, arg_required_else_help = true, disable_help_subcommand = true)]

@@ -161,9 +161,11 @@ async fn send(ctx: &Ctx, runtime: &Runtime, call: &Invocation) -> Result<CallRep
 }
 
 fn running_text(name: &str, elapsed: Duration, progress: &str) -> String {
-    let seconds = text::span(Duration::from_secs(elapsed.as_secs()));
     let gap = if progress.is_empty() { "" } else { ": " };
-    format!("{name} runs since {seconds}{gap}{progress}")
+    match elapsed.as_secs() {
+        0 => format!("{name}{gap}{progress}"),
+        seconds => format!("{name}, {}{gap}{progress}", text::span(Duration::from_secs(seconds))),
+    }
 }
 
 #[derive(Deserialize)]
@@ -264,8 +266,9 @@ mod tests {
     }
 
     #[test]
-    fn a_running_call_says_since_when() {
-        assert_eq!(running_text("t", Duration::from_millis(3900), ""), "t runs since 3 s");
-        assert_eq!(running_text("t", Duration::from_secs(90), "50 %"), "t runs since 1m 30s: 50 %");
+    fn a_running_call_says_how_long() {
+        assert_eq!(running_text("t", Duration::from_millis(3900), ""), "t, 3 s");
+        assert_eq!(running_text("t", Duration::from_secs(90), "50 %"), "t, 1m 30s: 50 %");
+        assert_eq!(running_text("t", Duration::from_millis(10), "50 %"), "t: 50 %");
     }
 }

@@ -62,7 +62,7 @@ mod tests {
     fn one_part_gets_the_name_and_several_get_numbers() {
         let dir = tempfile::tempdir().unwrap();
         let to = dir.path().join("out.png");
-        assert_eq!(save(&rendered(&["AQID"]), &to).unwrap(), [to.clone()]);
+        assert_eq!(save(&rendered(&["AQID"]), &to).unwrap(), std::slice::from_ref(&to));
         assert_eq!(std::fs::read(&to).unwrap(), [1, 2, 3]);
         let saved = save(&rendered(&["AQID", "BAUG"]), &to).unwrap();
         assert_eq!(saved, [dir.path().join("out-1.png"), dir.path().join("out-2.png")]);

@@ -81,19 +81,29 @@ pub async fn waiting<T>(ctx: &Ctx, runtime: &Runtime, done: impl Future<Output =
     if !ctx.term.stderr || ctx.global.json {
         return done.await;
     }
-    let mut line = StatusLine::default();
     let mut watch = runtime.watch(&[]);
     tokio::pin!(done);
-    let outcome = loop {
+    // A wait that is hardly noticed needs no words.
+    if let Ok(outcome) = tokio::time::timeout(SHOW_AFTER, &mut done).await {
+        return outcome;
+    }
+    let mut line = StatusLine::default();
+    loop {
         line.show(&waiting_text(&watch.look()));
         tokio::select! {
             biased;
-            outcome = &mut done => break outcome,
+            outcome = &mut done => return outcome,
             () = watch.changed() => {}
         }
-    };
-    line.clear();
-    outcome
+    }
+}
+
+/// After that long a wait on a terminal says whom it waits for.
+const SHOW_AFTER: Duration = Duration::from_millis(400);
+
+/// What an awaited server is doing.
+fn waiting_word(view: &ServerView) -> &'static str {
+    if view.state == LifeState::Ready { "listing" } else { state_word(view).0 }
 }
 
 /// One line that says who is still awaited; empty when nobody is.
@@ -103,7 +113,7 @@ pub fn waiting_text(views: &[ServerView]) -> String {
         return String::new();
     }
     let names: Vec<String> =
-        open.iter().take(NAMES_MAX).map(|view| format!("{} ({})", view.id, state_word(view).0)).collect();
+        open.iter().take(NAMES_MAX).map(|view| format!("{} ({})", view.id, waiting_word(view))).collect();
     let more = open.len().saturating_sub(NAMES_MAX);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{} of {} settled; waiting for {}{more}", views.len() - open.len(), views.len(), names.join(", "))
@@ -200,13 +210,19 @@ mod tests {
 
     #[test]
     fn the_waiting_line_names_those_that_are_awaited() {
+        let mut listing = view("e", LifeState::Ready);
+        listing.listed = false;
         let views = [
             view("a", LifeState::Ready),
             view("b", LifeState::Connecting),
             view("c", LifeState::BackingOff),
             view("d", LifeState::Parked(ParkReason::Disabled)),
+            listing,
         ];
-        assert_eq!(waiting_text(&views), "2 of 4 settled; waiting for b (connecting), c (backing off)");
+        assert_eq!(
+            waiting_text(&views),
+            "2 of 5 settled; waiting for b (connecting), c (backing off), e (listing)"
+        );
         assert_eq!(waiting_text(&views[..1]), "");
     }
 

@@ -47,7 +47,7 @@ pub fn span(d: Duration) -> String {
     let s = d.as_secs();
     match s {
         0 => format!("{ms} ms"),
-        1..60 if ms % 1000 == 0 => format!("{s} s"),
+        1..60 if ms.is_multiple_of(1000) => format!("{s} s"),
         1..60 => format!("{:.1} s", d.as_secs_f64()),
         60..3600 => format!("{}m {}s", s / 60, s % 60),
         3600..86_400 => format!("{}h {}m", s / 3600, s % 3600 / 60),

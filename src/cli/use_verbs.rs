@@ -209,8 +209,8 @@ pub async fn read(ctx: &Ctx, args: ReadArgs) -> Result<Answer, Failure> {
                 .fix("write `callboard mcp read URI -- COMMAND…`"));
         }
     };
-    let (server, outcome) =
-        use_one(ctx, server, &args.once, ItemKind::Resource, &uri, None, args.timeout).await?;
+    let ask = Ask { kind: ItemKind::Resource, name: uri.clone(), arguments: None, timeout: args.timeout };
+    let (server, outcome) = use_one(ctx, server, &args.once, ask).await?;
     let rendered = render_resource(&outcome.body);
     let saved = match &args.output {
         Some(to) => save_resource(&rendered, &outcome, to)?,
@@ -256,11 +256,19 @@ pub async fn prompt(ctx: &Ctx, args: UseArgs, read: &mut dyn ReadText) -> Result
             .fix("`callboard mcp prompts SERVER` lists them"));
     };
     let arguments = call_args::texts(call_args::parse(&words, read)?)?;
-    let (server, outcome) =
-        use_one(ctx, server.as_deref(), &args.once, ItemKind::Prompt, &name, Some(arguments), args.timeout)
-            .await?;
+    let ask =
+        Ask { kind: ItemKind::Prompt, name: name.clone(), arguments: Some(arguments), timeout: args.timeout };
+    let (server, outcome) = use_one(ctx, server.as_deref(), &args.once, ask).await?;
     let human = blocks_text(ctx, &render_prompt(&outcome.body));
     Answer::new("callboard.prompt/1", &ResultView::new(&server, &name, &outcome), human)
+}
+
+/// One request to one server.
+struct Ask {
+    kind: ItemKind,
+    name: String,
+    arguments: Option<Box<RawValue>>,
+    timeout: Option<Duration>,
 }
 
 /// Starts one server, sends one request, ends it.
@@ -268,28 +276,20 @@ async fn use_one(
     ctx: &Ctx,
     server: Option<&str>,
     once: &[String],
-    kind: ItemKind,
-    name: &str,
-    arguments: Option<Box<RawValue>>,
-    timeout: Option<Duration>,
+    ask: Ask,
 ) -> Result<(ServerId, Outcome), Failure> {
     let picked = pick(ctx, server, once)?;
     let ctx = picked.ctx.as_ref();
     let server = picked.server.clone();
-    let call = Invocation {
-        server: server.clone(),
-        kind,
-        name: name.to_owned(),
-        arguments,
-        timeout,
-        approved: false,
-    };
+    let Ask { kind, name, arguments, timeout } = ask;
+    let call =
+        Invocation { server: server.clone(), kind, name: name.clone(), arguments, timeout, approved: false };
     let sent = Cell::new(false);
     let outcome = with_runtime(plan(ctx, std::slice::from_ref(&server)), async |runtime| {
         ready(ctx, runtime, &server, timeout).await?;
         invoke(ctx, runtime, call, &sent).await
     })
     .await
-    .map_err(|failure| failure.of_call(server.as_str(), name, sent.get()))?;
+    .map_err(|failure| failure.of_call(server.as_str(), &name, sent.get()))?;
     Ok((server, outcome))
 }
