@@ -39,8 +39,9 @@ async fn calls_in_flight_fail_at_once_when_the_connection_ends_and_the_server_co
     assert_eq!((after[0].restarts, after[0].generation), (0, before[0].generation), "nobody else notices");
 }
 
-/// Hangs up as soon as it gets a message of that method; how often it was connected to.
-async fn crash_loop_at(method: &'static str) -> usize {
+/// A server that hangs up as soon as it gets a message of that method, given up; and the count of
+/// its connections.
+async fn crash_loop_at(method: &'static str) -> (callboard::runtime::Runtime, Arc<AtomicUsize>) {
     let connections = Arc::new(AtomicUsize::new(0));
     let count = connections.clone();
     let crasher = move |m: &Value, w: &Wire| {
@@ -60,24 +61,38 @@ async fn crash_loop_at(method: &'static str) -> usize {
     let view = runtime.status().remove(1);
     assert_eq!(view.state, LifeState::Parked(ParkReason::GivenUp), "{view:?}");
     assert!(view.why.as_ref().is_some_and(|why| why.contains("closed the connection")), "{view:?}");
-    let error = call(&runtime, "s", "echo").await.unwrap_err();
-    assert_eq!((error.code, error.delivery), (ErrorCode::GivenUp, Delivery::NotSent));
     call(&runtime, "fine", "echo").await.expect("nobody else notices");
     let starts = connections.load(Ordering::Relaxed);
     tokio::time::advance(Duration::from_secs(3600)).await;
     idle().await;
     assert_eq!(connections.load(Ordering::Relaxed), starts, "no timer is left");
-    starts
+    (runtime, connections)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_crash_loop_gives_up_after_five_restarts_and_says_why() {
-    assert_eq!(crash_loop_at("tools/list").await, 6, "one start and five restarts");
+    let (_runtime, connections) = crash_loop_at("tools/list").await;
+    assert_eq!(connections.load(Ordering::Relaxed), 6, "one start and five restarts");
 }
 
 #[tokio::test(start_paused = true)]
 async fn five_starts_in_a_row_that_never_became_ready_give_up() {
-    assert_eq!(crash_loop_at("initialize").await, 5);
+    let (runtime, connections) = crash_loop_at("initialize").await;
+    assert_eq!(connections.load(Ordering::Relaxed), 5);
+    let error = call(&runtime, "s", "echo").await.unwrap_err();
+    assert_eq!((error.code, error.delivery), (ErrorCode::GivenUp, Delivery::NotSent));
+    assert_eq!(connections.load(Ordering::Relaxed), 5, "never ready: no call starts it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_tries_a_server_that_was_ready_once_a_minute_after_it_was_given_up() {
+    let (runtime, connections) = crash_loop_at("tools/list").await;
+    let _ = call(&runtime, "s", "echo").await;
+    idle().await;
+    assert_eq!(connections.load(Ordering::Relaxed), 7, "one attempt on demand");
+    let error = call(&runtime, "s", "echo").await.unwrap_err();
+    assert_eq!((error.code, error.delivery), (ErrorCode::GivenUp, Delivery::NotSent));
+    assert_eq!(connections.load(Ordering::Relaxed), 7, "at most one a minute");
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,7 +16,9 @@ use crate::id::ServerId;
 pub(crate) enum RegistryMsg {
     /// A server's catalogue changed.
     Publish(Arc<ServerCatalog>, ToolFilter),
-    /// These servers are configured; others are forgotten.
+    /// Nothing more is to be expected of this server for now: listed, or parked.
+    Settled(ServerId),
+    /// These servers run; others are forgotten.
     Keep(BTreeSet<ServerId>),
 }
 
@@ -28,6 +30,11 @@ impl RegistryRef {
     /// Hands over a server's catalogue and its listing filter.
     pub(crate) fn publish(&self, catalog: Arc<ServerCatalog>, filter: ToolFilter) {
         let _ = self.0.cast(RegistryMsg::Publish(catalog, filter));
+    }
+
+    /// Says that nothing more is to be expected of this server for now.
+    pub(crate) fn settled(&self, server: ServerId) {
+        let _ = self.0.cast(RegistryMsg::Settled(server));
     }
 
     /// Forgets every server that is not in `servers`.
@@ -52,7 +59,11 @@ pub(crate) struct RegistryState {
     args: RegistryArgs,
     servers: BTreeMap<ServerId, Arc<ServerCatalog>>,
     filters: BTreeMap<ServerId, ToolFilter>,
-    /// Names given so far: a name stays with its owner while the host runs.
+    /// The servers that run, and those of which nothing more is to be expected.
+    running: BTreeSet<ServerId>,
+    settled: BTreeSet<ServerId>,
+    /// Names given so far: a name stays with its owner while the host runs. Empty until every
+    /// server has settled once, so that names never depend on who answered first (I12).
     remembered: BTreeMap<(ServerId, String), String>,
 }
 
@@ -70,6 +81,8 @@ impl Actor for RegistryActor {
             args,
             servers: BTreeMap::new(),
             filters: BTreeMap::new(),
+            running: BTreeSet::new(),
+            settled: BTreeSet::new(),
             remembered: BTreeMap::new(),
         })
     }
@@ -86,9 +99,16 @@ impl Actor for RegistryActor {
                 state.filters.insert(id.clone(), filter);
                 state.servers.insert(id, catalog);
             }
+            RegistryMsg::Settled(id) => {
+                if !state.settled.insert(id) {
+                    return Ok(());
+                }
+            }
             RegistryMsg::Keep(servers) => {
                 state.servers.retain(|id, _| servers.contains(id));
                 state.filters.retain(|id, _| servers.contains(id));
+                state.settled.retain(|id| servers.contains(id));
+                state.running = servers;
             }
         }
         state.publish();
@@ -106,14 +126,15 @@ impl RegistryState {
             reserved: &self.args.reserved,
             remembered: &self.remembered,
         });
-        for tool in &catalog.tools {
-            let owner = (tool.route.server.clone(), tool.route.item.name.clone());
-            self.remembered.insert(owner, tool.name.clone());
+        if self.running.is_subset(&self.settled) {
+            self.remembered = catalog.names.clone();
         }
         self.args.out.send_if_modified(|out| {
-            catalog.version = out.version + 1;
+            // Generations and warnings change without a reader having to know.
+            let same = out.same_content(&catalog);
+            catalog.version = if same { out.version } else { out.version + 1 };
             *out = Arc::new(catalog);
-            true
+            !same
         });
     }
 }

@@ -9,7 +9,6 @@ use super::msg::{ServerMsg, Settled, Submission};
 use super::state::{ServerState, Waiter};
 use crate::actors::task;
 use crate::call::{BreakerClass, CallError, ErrorCode};
-use crate::id::CallId;
 use crate::policy::budget::Budget;
 use crate::policy::bulkhead::Admission;
 use crate::policy::lifecycle::{Event, ForCall, Life};

@@ -81,6 +81,9 @@ impl ServerState {
             }
         }
         self.publish_catalog();
+        if self.lists.is_empty() {
+            self.args.registry.settled(self.args.spec.id.clone());
+        }
         if self.list_again.remove(&kind) {
             self.refresh_later(kind);
         }

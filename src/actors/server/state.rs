@@ -384,6 +384,9 @@ impl ServerState {
             }
             _ => {}
         }
+        if matches!(to, LifeState::Parked(_) | LifeState::Stopped) {
+            self.args.registry.settled(self.args.spec.id.clone());
+        }
         tracing::info!(server = %self.args.spec.id, from = from.as_str(), to = to.as_str(), "server moved");
         self.dirty = true;
     }

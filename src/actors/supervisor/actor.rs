@@ -162,7 +162,8 @@ impl SupervisorState {
         for planned in plan {
             gone.extend(self.replace(planned, redactor).await);
         }
-        self.args.registry.keep(wanted);
+        let running = self.children.iter().filter(|(_, child)| child.running.is_some());
+        self.args.registry.keep(running.map(|(id, _)| id.clone()).collect());
         self.publish();
         self.end(gone, done);
     }

@@ -7,4 +7,3 @@ mod children;
 mod views;
 
 pub(crate) use actor::{Planned, SupervisorActor, SupervisorArgs, SupervisorRef};
-pub(crate) use views::initial_view;
