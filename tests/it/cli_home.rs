@@ -116,7 +116,7 @@ impl Ran {
     /// Checks the exit code.
     #[track_caller]
     pub(crate) fn expect(&self, code: i32) -> &Self {
-        assert_eq!(self.code, code, "{self:#?}");
+        assert_eq!(self.code, code, "callboard {}: {self:#?}", self.words);
         self
     }
 }

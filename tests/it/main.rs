@@ -1,6 +1,7 @@
 //! The one integration binary: what holds across modules, and for the built program.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "in a test, a panic is the report")]
+#![expect(clippy::disallowed_methods, reason = "tests play peers and callers, and look at the clock")]
 
 mod calls;
 mod catalogs;

@@ -126,7 +126,8 @@ fn lasting(views: &[ServerView], name: &str) -> (LifeState, u64, u32, u64, usize
 
 #[tokio::test(start_paused = true)]
 async fn a_fault_of_one_server_changes_no_other_servers_view() {
-    let faults: [(&str, fn(&Value, &Wire)); 5] = [
+    type Fault = fn(&Value, &Wire);
+    let faults: [(&str, Fault); 5] = [
         ("hangs_up", |_, wire| wire.hang_up()),
         ("answers_garbage", |_, wire| wire.line("}{ not json \u{0}")),
         ("answers_others", |_, wire| wire.line(r#"{"jsonrpc":"2.0","id":424242,"result":{}}"#)),
