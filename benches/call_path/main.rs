@@ -4,6 +4,13 @@
 //!
 //! `cargo bench --bench call_path [-- QUICK]`; this same binary is the child (`--child`).
 
+#![expect(clippy::unwrap_used, reason = "in a bench, a panic is the report")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_macros,
+    reason = "a bench measures, plays peers and prints"
+)]
+
 mod peer;
 mod rungs;
 

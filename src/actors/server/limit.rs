@@ -37,7 +37,7 @@ impl RateLimit {
     pub(super) fn take(&self) -> Result<(), Duration> {
         self.0.check().map_err(|not_until| {
             let now = HouseClock.now();
-            Duration::from(not_until.earliest_possible().duration_since(now))
+            not_until.earliest_possible().duration_since(now)
         })
     }
 }
