@@ -158,6 +158,8 @@ pub struct ItemList {
     pub warnings: Vec<String>,
     /// Whether pages are missing.
     pub incomplete: bool,
+    /// Whether a page said `nextCursor: null`: harmless here, and some clients reject the whole list.
+    pub null_cursor: bool,
 }
 
 /// Everything that one server offers.

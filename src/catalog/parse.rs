@@ -58,7 +58,10 @@ pub fn parse_page(
 fn cursor(value: Option<Bytes>, into: &mut ItemList) -> Option<String> {
     let value = value?;
     match (Kind::of(&value), text(&value)) {
-        (Kind::Null, _) => None,
+        (Kind::Null, _) => {
+            into.null_cursor = true;
+            None
+        }
         (_, Some(cursor)) if cursor.is_empty() => None,
         (_, Some(cursor)) if cursor.len() <= limits::CURSOR_LEN_MAX => Some(cursor),
         (kind, found) => {
@@ -75,7 +78,7 @@ fn cursor(value: Option<Bytes>, into: &mut ItemList) -> Option<String> {
 
 /// Reads the entries; whether some were left out for `items_max`.
 fn read_entries(kind: ListKind, list: &Bytes, into: &mut ItemList, items_max: usize) -> bool {
-    let ItemList { items, quarantined, warnings, incomplete } = into;
+    let ItemList { items, quarantined, warnings, incomplete, .. } = into;
     let mut known: HashMap<String, Arc<Item>> =
         items.iter().map(|item| (item.name.clone(), Arc::clone(item))).collect();
     let (mut nulls, mut repeats, mut over, mut unnamed) = (0usize, 0usize, 0usize, 0usize);
@@ -200,7 +203,7 @@ mod tests {
         ] {
             let (result, list) = page(&format!(r#"{{"tools":[],"nextCursor":{json}}}"#));
             assert_eq!(result.unwrap().next_cursor.as_deref(), want, "{json}");
-            assert_eq!(!list.incomplete, complete, "{json}");
+            assert_eq!((!list.incomplete, list.null_cursor), (complete, json == "null"), "{json}");
         }
         for (len, fine) in [(16_383, true), (16_384, true), (16_385, false)] {
             let (result, list) = page(&format!(r#"{{"tools":[],"nextCursor":"{}"}}"#, "c".repeat(len)));

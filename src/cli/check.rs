@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::args::MaybeServer;
-use super::check_rules::{Finding, Reaction, lint};
+use super::check_rules::{Finding, Reaction, lint, lint_list};
 use super::ctx::Ctx;
 use super::exit::Exit;
 use super::failure::Failure;
@@ -67,7 +67,8 @@ pub async fn check(ctx: &Ctx, args: MaybeServer) -> Result<Answer, Failure> {
         Ok(catalog.servers.get(server).map(|of_server| of_server.tools.clone()).unwrap_or_default())
     })
     .await?;
-    let findings = lint(list.items.iter().filter_map(|item| std::str::from_utf8(&item.raw).ok()));
+    let mut findings = lint(list.items.iter().filter_map(|item| std::str::from_utf8(&item.raw).ok()));
+    findings.extend(lint_list(&list));
     let checked = list.items.len() + list.quarantined.len();
     let clean = |text: &str| ctx.clean(text);
     let human = report(checked, &findings, &list, ctx.style(), &clean);

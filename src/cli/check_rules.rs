@@ -1,9 +1,11 @@
 //! Floor 5. What real clients reject in a server's definitions, as data: each rule,
 //! the clients, and what they do, with where that is known from. Pure. Used by `check`.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use serde_json::Value;
+
+use crate::catalog::items::ItemList;
 
 /// What a client does with a definition that breaks a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -100,7 +102,7 @@ pub struct Rule {
 }
 
 /// All rules.
-pub const RULES: [Rule; 11] = [
+pub const RULES: [Rule; 12] = [
     Rule {
         id: "input_schema_missing",
         title: "the tool has no inputSchema",
@@ -150,6 +152,12 @@ pub const RULES: [Rule; 11] = [
         reactions: &[loses(PORTER)],
     },
     Rule {
+        id: "next_cursor_null",
+        title: "the list ends with nextCursor: null",
+        fix: "leave nextCursor out on the last page",
+        reactions: &[loses(TS1), loses(TS2), loses(PORTER), hides(CLAUDE)],
+    },
+    Rule {
         id: "name_characters",
         title: "the name has characters outside A-Z a-z 0-9 _ -",
         fix: "use letters, digits, `_` and `-` alone",
@@ -183,25 +191,37 @@ pub struct Finding {
 /// All findings on definitions as a server sent them, in the order of tools and rules.
 pub fn lint<'a>(definitions: impl IntoIterator<Item = &'a str>) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let mut names: BTreeMap<String, usize> = BTreeMap::new();
     for (index, raw) in definitions.into_iter().enumerate() {
         let Ok(tool) = serde_json::from_str::<Value>(raw) else { continue };
         let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
         let label = if name.is_empty() { format!("#{}", index + 1) } else { name.to_owned() };
         for rule in &RULES {
-            if rule.id != "duplicate_name"
-                && let Some(place) = broken(rule.id, &tool, name)
-            {
+            if let Some(place) = broken(rule.id, &tool, name) {
                 findings.push(Finding { tool: label.clone(), rule, place });
             }
         }
-        let seen = names.entry(label.clone()).or_default();
-        *seen += 1;
-        if *seen == 2
-            && let Some(rule) = RULES.iter().find(|rule| rule.id == "duplicate_name")
-        {
-            findings.push(Finding { tool: label, rule, place: "name".into() });
+    }
+    findings
+}
+
+/// Findings on the list itself: names that stand twice, and how it ends.
+pub fn lint_list(list: &ItemList) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut add = |id: &str, tool: &str, place: &str| {
+        if let Some(rule) = RULES.iter().find(|rule| rule.id == id) {
+            findings.push(Finding { tool: tool.to_owned(), rule, place: place.to_owned() });
         }
+    };
+    // The catalogue keeps the first of a name, and puts the others aside.
+    let twice: BTreeSet<&str> = list
+        .quarantined
+        .iter()
+        .map(|bad| bad.name.as_str())
+        .filter(|name| list.items.iter().any(|item| item.name == *name))
+        .collect();
+    twice.iter().for_each(|name| add("duplicate_name", name, "name"));
+    if list.null_cursor {
+        add("next_cursor_null", "tools/list", "nextCursor");
     }
     findings
 }
@@ -304,6 +324,9 @@ fn walk(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::items::ListKind;
+    use crate::catalog::parse::parse_page;
+    use bytes::Bytes;
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -370,7 +393,7 @@ mod tests {
                 "inputSchema.$schema",
             ),
         ];
-        let mut covered: std::collections::BTreeSet<&str> = ["duplicate_name"].into();
+        let mut covered: BTreeSet<&str> = ["duplicate_name", "next_cursor_null"].into();
         for (tool, rule, place) in rows {
             let found = one(tool.clone());
             assert!(found.contains(&(rule, place.to_owned())), "{tool}: {found:?}");
@@ -379,11 +402,25 @@ mod tests {
         assert_eq!(covered.len(), RULES.len(), "a rule has no row");
     }
 
+    fn list(result: &str) -> ItemList {
+        let mut list = ItemList::default();
+        let page = parse_page(ListKind::Tools, &Bytes::copy_from_slice(result.as_bytes()), &mut list, 100);
+        page.unwrap();
+        list
+    }
+
     #[test]
-    fn a_doubled_name_is_told_once() {
-        let tool = json!({"name": "t", "inputSchema": {"type": "object"}});
-        let found = ids(&[tool.clone(), tool.clone(), tool]);
-        assert_eq!(found, [("duplicate_name", "name".to_owned())]);
+    fn a_doubled_name_and_a_null_cursor_are_told_once() {
+        let tool = |about: &str| {
+            format!(r#"{{"name":"t","description":"{about}","inputSchema":{{"type":"object"}}}}"#)
+        };
+        let doubled = format!(r#"{{"tools":[{},{},{}],"nextCursor":null}}"#, tool("a"), tool("b"), tool("c"));
+        let found: Vec<_> = lint_list(&list(&doubled)).iter().map(|f| (f.rule.id, f.tool.clone())).collect();
+        assert_eq!(
+            found,
+            [("duplicate_name", "t".to_owned()), ("next_cursor_null", "tools/list".to_owned())]
+        );
+        assert_eq!(lint_list(&list(&format!(r#"{{"tools":[{}]}}"#, tool("a")))), []);
     }
 
     /// The matrix as it was measured: which client loses its list over which fault.
@@ -399,6 +436,7 @@ mod tests {
         assert_eq!(clients("hint_not_boolean"), [TS1, TS2, PORTER, CLAUDE]);
         assert_eq!(clients("boolean_property_schema"), [TS1, PORTER]);
         assert_eq!(clients("duplicate_name"), [PORTER]);
+        assert_eq!(clients("next_cursor_null"), [TS1, TS2, PORTER, CLAUDE]);
     }
 
     proptest! {

@@ -34,6 +34,7 @@ impl Home {
     }
 
     /// A command of the program, ready to be given more.
+    #[expect(clippy::disallowed_methods, reason = "programs that servers are started with are found on PATH")]
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_callboard"));
         command
@@ -116,7 +117,7 @@ impl Ran {
     /// Checks the exit code.
     #[track_caller]
     pub(crate) fn expect(&self, code: i32) -> &Self {
-        assert_eq!(self.code, code, "callboard {}: {self:#?}", self.words);
+        assert_eq!(self.code, code, "callboard {}\n{self:#?}", self.words);
         self
     }
 }
