@@ -37,8 +37,9 @@ fn read_line() -> Option<String> {
 /// Asks for a value that must not be seen: the terminal does not echo it.
 pub fn hidden(question: &str) -> Result<String, Failure> {
     let failed = |e: String| Failure::io(Exit::Usage, format!("can't read the value: {e}"));
-    write_stderr(&format!("{question}: "));
+    // Before the question: whoever answers at once must not be seen, nor lose a letter.
     let echo = EchoOff::new().map_err(|e| failed(e.to_string()))?;
+    write_stderr(&format!("{question}: "));
     let line = read_line();
     drop(echo);
     write_stderr("\n");

@@ -10,6 +10,7 @@ mod cli_call;
 mod cli_config;
 mod cli_edit;
 mod cli_home;
+mod cli_terminal;
 mod demo;
 mod handshake;
 mod http;
