@@ -53,6 +53,7 @@ const CRATES: [&[&str]; 7] = [
         "serde_json",
         "sha2",
         "simdutf8",
+        "wide",
         "strsim",
         "toml_edit",
         "unicode_width",
