@@ -11,13 +11,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tokio::sync::watch;
+use ractor::{Actor, ActorRef};
+use tokio::sync::{oneshot, watch};
 
 use crate::actors::directory::Directory;
-use crate::actors::frontend::{FrontendActor, FrontendArgs, FrontendRef, Gate};
-use crate::actors::registry::{RegistryActor, RegistryArgs, RegistryRef};
-use crate::actors::supervisor::{SupervisorActor, SupervisorArgs, SupervisorRef};
+use crate::actors::frontend::{FrontendArgs, FrontendRef, Gate};
+use crate::actors::registry::RegistryArgs;
+use crate::actors::root::{Offices, RootActor, RootArgs, RootMsg};
+use crate::actors::supervisor::SupervisorRef;
 use crate::catalog::merge::Catalog;
 use crate::config::spec::{NamingStyle, ServerSet};
 use crate::id::ServerId;
@@ -81,38 +82,12 @@ impl Default for RuntimePlan {
 pub struct Runtime {
     frontend: FrontendRef,
     supervisor: SupervisorRef,
-    root: ActorRef<()>,
+    root: ActorRef<RootMsg>,
+    broken: watch::Receiver<bool>,
     directory: watch::Receiver<Arc<Directory>>,
     catalog: watch::Receiver<Arc<Catalog>>,
     memory: Option<PathBuf>,
     remembered: Revisions,
-}
-
-/// The parent of the registry, the supervisor and the front end. It holds nothing.
-struct RootActor;
-
-impl Actor for RootActor {
-    type Msg = ();
-    type State = ();
-    type Arguments = ();
-
-    async fn pre_start(&self, _me: ActorRef<()>, (): ()) -> Result<(), ActorProcessingErr> {
-        Ok(())
-    }
-
-    /// A failure of one of the three is a bug that nothing here can mend: the host says so
-    /// and refuses calls from then on; the servers' children still end with the supervisor.
-    async fn handle_supervisor_evt(
-        &self,
-        _me: ActorRef<()>,
-        event: ractor::SupervisionEvent,
-        (): &mut (),
-    ) -> Result<(), ActorProcessingErr> {
-        if let ractor::SupervisionEvent::ActorFailed(cell, error) = event {
-            tracing::error!(actor = %cell.get_id(), %error, "a core actor failed: a bug, please report it");
-        }
-        Ok(())
-    }
 }
 
 /// A core actor could not be started: the runtime of tokio is shutting down.
@@ -127,39 +102,38 @@ impl std::fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
-impl From<ractor::SpawnErr> for StartError {
-    fn from(error: ractor::SpawnErr) -> Self {
-        Self(error.to_string())
-    }
-}
-
 impl Runtime {
     /// Starts registry, supervisor, front end and one actor per entry; returns before any
     /// server has answered.
     pub async fn start(plan: RuntimePlan) -> Result<Self, StartError> {
         let (catalog_out, catalog) = watch::channel(Arc::new(Catalog::default()));
         let (directory_out, directory) = watch::channel(Arc::new(Directory::default()));
-        let (root, _) = Actor::spawn(None, RootActor, ()).await?;
-        let registry = RegistryArgs {
-            style: plan.naming,
-            name_len_max: plan.name_len_max,
-            reserved: plan.reserved.clone(),
-            out: catalog_out,
+        let (broken_out, broken) = watch::channel(false);
+        let args = RootArgs {
+            registry: RegistryArgs {
+                style: plan.naming,
+                name_len_max: plan.name_len_max,
+                reserved: plan.reserved.clone(),
+                out: catalog_out,
+            },
+            frontend: FrontendArgs {
+                catalog: catalog.clone(),
+                directory: directory.clone(),
+                gate: Arc::new(plan.gate.clone()),
+            },
+            directory: directory_out,
+            broken: broken_out,
         };
-        let (registry, _) = Actor::spawn_linked(None, RegistryActor, registry, root.get_cell()).await?;
-        let args = SupervisorArgs { registry: RegistryRef(registry), directory: directory_out };
-        let (supervisor, _) = Actor::spawn_linked(None, SupervisorActor, args, root.get_cell()).await?;
-        let supervisor = SupervisorRef(supervisor);
-        let args = FrontendArgs {
-            catalog: catalog.clone(),
-            directory: directory.clone(),
-            gate: Arc::new(plan.gate.clone()),
-        };
-        let (frontend, _) = Actor::spawn_linked(None, FrontendActor, args, root.get_cell()).await?;
+
+        let (root, _) = Actor::spawn(None, RootActor, args).await.map_err(|e| StartError(e.to_string()))?;
+        let (begun, done) = oneshot::channel();
+        root.cast(RootMsg::Begin(begun)).map_err(|e| StartError(e.to_string()))?;
+        let Offices { frontend, supervisor, .. } =
+            done.await.map_err(|e| StartError(e.to_string()))?.map_err(StartError)?;
         let frontend = FrontendRef::new(frontend, plan.in_flight_max);
         let memory = plan.memory.clone();
         let remembered = memory.as_deref().map(memory::load).unwrap_or_default();
-        let runtime = Self { frontend, supervisor, root, directory, catalog, memory, remembered };
+        let runtime = Self { frontend, supervisor, root, broken, directory, catalog, memory, remembered };
         runtime.reload(&plan).await;
         Ok(runtime)
     }
@@ -243,6 +217,16 @@ impl Runtime {
     /// Follows the views of `wanted`, or of all servers when it is empty. For live tables.
     pub fn watch(&self, wanted: &[ServerId]) -> ViewWatch {
         ViewWatch::new(self.directory.clone(), wanted)
+    }
+
+    /// Resolves when the core failed in a way that can't be mended: the process should end
+    /// with an error.
+    pub async fn broken(&self) {
+        let mut broken = self.broken.clone();
+        if broken.wait_for(|broken| *broken).await.is_err() {
+            // The root is gone only after `shutdown`, which took the runtime.
+            std::future::pending::<()>().await;
+        }
     }
 
     /// Keeps what was learned about the servers for the next run.

@@ -5,6 +5,7 @@ pub mod directory;
 pub mod frontend;
 pub(crate) mod jitter;
 pub mod registry;
+pub(crate) mod root;
 pub mod server;
 pub mod supervisor;
 pub(crate) mod task;

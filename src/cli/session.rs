@@ -49,6 +49,11 @@ pub async fn with_runtime<T>(
     let outcome = tokio::select! {
         biased;
         () = interrupted() => Err(Failure::interrupted()),
+        () = runtime.broken() => Err(Failure::new(
+            "internal",
+            Exit::Unavailable,
+            "the core of the host failed again and again: a bug of Callboard, please report it".to_owned(),
+        )),
         outcome = body(&runtime) => outcome,
     };
     tokio::select! {

@@ -3,12 +3,14 @@
 //! and noise. Never waits, never writes; what must be sent back is returned.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::link::{ExchangeError, ExchangeFault, LINK_EVENTS_MAX, LinkCounters, LinkEvent, Reply};
+use super::progress::ProgressPort;
 use super::{LinkFault, Root};
 use crate::call::Delivery;
 use crate::wire::envelope::{self, Envelope, EnvelopeError, Response};
@@ -24,13 +26,34 @@ const HEAD_LOOKED_AT_MAX: usize = 256;
 #[derive(Debug)]
 struct Waiting {
     answer: oneshot::Sender<Result<Reply, ExchangeError>>,
-    progress: Option<mpsc::Sender<Bytes>>,
+    progress: Option<ProgressPort>,
     sent: bool,
+}
+
+/// Spreads our own ids, which count up from one: nobody else chooses them, so there is
+/// nothing to defend against.
+#[derive(Debug, Default)]
+struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, id: u64) {
+        self.0 = (self.0.rotate_left(5) ^ id).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
 }
 
 #[derive(Debug, Default)]
 struct State {
-    waiting: HashMap<u64, Waiting>,
+    waiting: HashMap<u64, Waiting, BuildHasherDefault<IdHasher>>,
     counters: LinkCounters,
     revision: Option<Revision>,
     ended: Option<LinkFault>,
@@ -74,7 +97,7 @@ impl Inbound {
         &self,
         id: u64,
         _method: &str,
-        progress: Option<mpsc::Sender<Bytes>>,
+        progress: Option<ProgressPort>,
     ) -> oneshot::Receiver<Result<Reply, ExchangeError>> {
         let (answer, rx) = oneshot::channel();
         self.lock().waiting.insert(id, Waiting { answer, progress, sent: false });
@@ -92,6 +115,17 @@ impl Inbound {
     pub fn mark_not_run(&self, id: u64) {
         if let Some(waiting) = self.lock().waiting.get_mut(&id) {
             waiting.sent = false;
+        }
+    }
+
+    /// The bytes of `id` are about to leave; `false` when nobody waits for it any more.
+    pub fn begin_send(&self, id: u64) -> bool {
+        match self.lock().waiting.get_mut(&id) {
+            Some(waiting) => {
+                waiting.sent = true;
+                true
+            }
+            None => false,
         }
     }
 
@@ -272,7 +306,7 @@ impl Inbound {
         let mut state = self.lock();
         let port = state.waiting.get(&id).and_then(|w| w.progress.as_ref());
         if let Some(port) = port
-            && port.try_send(params).is_err()
+            && !port.push(params)
         {
             state.counters.dropped += 1;
         }

@@ -8,18 +8,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 
 use super::LinkFault;
 use super::inbound::Inbound;
+use super::progress::ProgressPort;
 use crate::call::Delivery;
 use crate::wire::envelope::Response;
 use crate::wire::splice::Parts;
 
 /// Notifications that may wait for the server actor; more are dropped and counted.
 pub const LINK_EVENTS_MAX: usize = 256;
-/// Progress notifications that may wait for one caller; more are dropped.
-pub const PROGRESS_MAX: usize = 64;
 
 /// An answer, byte for byte, with its spans.
 #[derive(Clone, Debug)]
@@ -80,7 +79,7 @@ pub struct Outbound {
     /// The message.
     pub parts: Parts,
     /// Where progress `params` of this request go.
-    pub progress: Option<mpsc::Sender<Bytes>>,
+    pub progress: Option<ProgressPort>,
     /// Further HTTP headers of the modern era (`Mcp-Param-…`, see
     /// [`crate::transport::http::ParamHeaders`]); pipes have none.
     pub headers: Vec<(String, String)>,

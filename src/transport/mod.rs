@@ -10,6 +10,7 @@ pub mod link;
 pub mod list;
 pub mod memory;
 mod pipe;
+pub mod progress;
 pub mod stderr;
 pub mod stdio;
 pub mod task;

@@ -91,11 +91,8 @@ pub(super) async fn write_loop(
     let mut buffer = BytesMut::with_capacity(READ_ROOM_MIN);
     while queue.recv_many(&mut batch, COALESCE_MAX).await > 0 {
         for write in batch.drain(..) {
-            if let Some(id) = write.id {
-                if !inbound.is_waiting(id) {
-                    continue;
-                }
-                inbound.mark_sent(id);
+            if write.id.is_some_and(|id| !inbound.begin_send(id)) {
+                continue;
             }
             for piece in write.parts.pieces() {
                 if piece.len() > COPY_MAX {

@@ -28,6 +28,9 @@ pub(crate) struct Arrival {
 pub(crate) enum FrontendMsg {
     /// Route this call.
     Call(Box<Arrival>),
+    /// Fail, to see that it is mended.
+    #[cfg(test)]
+    Panic,
 }
 
 /// What the front end is made of.
@@ -59,7 +62,11 @@ impl Actor for FrontendActor {
         message: FrontendMsg,
         state: &mut FrontendArgs,
     ) -> Result<(), ActorProcessingErr> {
-        let FrontendMsg::Call(arrival) = message;
+        let arrival = match message {
+            FrontendMsg::Call(arrival) => arrival,
+            #[cfg(test)]
+            FrontendMsg::Panic => panic!("asked to"),
+        };
         if arrival.reply.is_closed() {
             return Ok(());
         }

@@ -7,6 +7,6 @@ mod gate;
 mod reference;
 mod route;
 
-pub(crate) use actor::{FrontendActor, FrontendArgs};
+pub(crate) use actor::{FrontendActor, FrontendArgs, FrontendMsg};
 pub use gate::Gate;
 pub use reference::{CALL_EVENTS_MAX, FrontendRef};

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ractor::ActorRef;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::actor::{Arrival, FrontendMsg};
+use crate::actors::root::Seat;
 use crate::call::{CallError, CallEvent, CallReply, CallRequest, ErrorCode, Origin, Phase};
 use crate::id::CallId;
 use crate::time::Monotonic;
@@ -17,14 +17,14 @@ pub const CALL_EVENTS_MAX: usize = 64;
 /// The way to call a server. Cheap to clone; a plain seam for the edges.
 #[derive(Clone, Debug)]
 pub struct FrontendRef {
-    actor: ActorRef<FrontendMsg>,
+    actor: Seat<FrontendMsg>,
     /// Permits are taken before the mailbox: mailboxes have no bound of their own.
     admission: Arc<Semaphore>,
     in_flight_max: usize,
 }
 
 impl FrontendRef {
-    pub(crate) fn new(actor: ActorRef<FrontendMsg>, in_flight_max: usize) -> Self {
+    pub(crate) fn new(actor: Seat<FrontendMsg>, in_flight_max: usize) -> Self {
         let admission = Arc::new(Semaphore::new(in_flight_max));
         Self { actor, admission, in_flight_max }
     }
@@ -43,7 +43,7 @@ impl FrontendRef {
         };
         let (reply, answer) = oneshot::channel();
         let arrival = Arrival { request, events, reply, permit, admitted: Monotonic::now() };
-        if self.actor.cast(FrontendMsg::Call(Box::new(arrival))).is_err() {
+        if !self.actor.cast(FrontendMsg::Call(Box::new(arrival))) {
             return Err(gone());
         }
         answer.await.unwrap_or_else(|_| Err(gone()))

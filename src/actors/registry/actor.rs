@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::watch;
 
+use crate::actors::root::Seat;
 use crate::catalog::items::ServerCatalog;
 use crate::catalog::merge::{Catalog, MergeInput, merge};
 use crate::config::spec::{NamingStyle, ToolFilter};
@@ -20,26 +21,29 @@ pub(crate) enum RegistryMsg {
     Settled(ServerId),
     /// These servers run; others are forgotten.
     Keep(BTreeSet<ServerId>),
+    /// Fail, to see that it is mended.
+    #[cfg(test)]
+    Panic,
 }
 
 /// A handle to the registry.
 #[derive(Clone, Debug)]
-pub struct RegistryRef(pub(crate) ActorRef<RegistryMsg>);
+pub struct RegistryRef(pub(crate) Seat<RegistryMsg>);
 
 impl RegistryRef {
     /// Hands over a server's catalogue and its listing filter.
     pub(crate) fn publish(&self, catalog: Arc<ServerCatalog>, filter: ToolFilter) {
-        let _ = self.0.cast(RegistryMsg::Publish(catalog, filter));
+        self.0.cast(RegistryMsg::Publish(catalog, filter));
     }
 
     /// Says that nothing more is to be expected of this server for now.
     pub(crate) fn settled(&self, server: ServerId) {
-        let _ = self.0.cast(RegistryMsg::Settled(server));
+        self.0.cast(RegistryMsg::Settled(server));
     }
 
     /// Forgets every server that is not in `servers`.
     pub(crate) fn keep(&self, servers: BTreeSet<ServerId>) {
-        let _ = self.0.cast(RegistryMsg::Keep(servers));
+        self.0.cast(RegistryMsg::Keep(servers));
     }
 }
 
@@ -104,6 +108,8 @@ impl Actor for RegistryActor {
                     return Ok(());
                 }
             }
+            #[cfg(test)]
+            RegistryMsg::Panic => panic!("asked to"),
             RegistryMsg::Keep(servers) => {
                 state.servers.retain(|id, _| servers.contains(id));
                 state.filters.retain(|id, _| servers.contains(id));

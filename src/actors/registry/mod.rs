@@ -4,4 +4,4 @@
 mod actor;
 
 pub use actor::RegistryRef;
-pub(crate) use actor::{RegistryActor, RegistryArgs};
+pub(crate) use actor::{RegistryActor, RegistryArgs, RegistryMsg};

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use super::msg::{Settled, Submission};
 use super::outcome;
@@ -17,7 +17,8 @@ use crate::policy::budget::{Budget, Limit};
 use crate::shaping::redact::Redactor;
 use crate::time::Monotonic;
 use crate::transport::http::MirroredParams;
-use crate::transport::link::{Exchange, Link, Outbound, PROGRESS_MAX, Reply};
+use crate::transport::link::{Exchange, Link, Outbound, Reply};
+use crate::transport::progress::ProgressPort;
 use crate::wire::splice::{self, MetaRewrite, RequestSplice};
 
 /// Leave to run: the connection that a call goes to.
@@ -143,10 +144,10 @@ async fn wait_for_turn(
     Err(NoTurn { error: ended, held })
 }
 
-type Started = (Exchange, mpsc::Receiver<Bytes>);
+type Started = (Exchange, ProgressPort);
 
 fn start(submission: &Submission, go: &Go, server: &ServerId) -> Result<Started, CallError> {
-    let (progress_in, progress) = mpsc::channel(PROGRESS_MAX);
+    let progress = ProgressPort::default();
     let id = go.link.next_id();
     let method = submission.kind.method();
     let parts = splice::request(&RequestSplice {
@@ -164,7 +165,7 @@ fn start(submission: &Submission, go: &Go, server: &ServerId) -> Result<Started,
         method: method.to_owned(),
         name: Some(submission.name.clone()),
         parts,
-        progress: Some(progress_in),
+        progress: Some(progress.clone()),
         headers: match submission.kind {
             ItemKind::Tool => go.mirrored.headers(&submission.name, &submission.request.params),
             ItemKind::Resource | ItemKind::Prompt => Vec::new(),
@@ -183,7 +184,7 @@ fn pass_on(submission: &Submission, params: Bytes) {
 async fn await_answer(
     submission: &mut Submission,
     exchange: Exchange,
-    mut progress: mpsc::Receiver<Bytes>,
+    progress: ProgressPort,
     go: &Go,
     budget: &mut Budget,
     shared: &Shared,
@@ -197,7 +198,7 @@ async fn await_answer(
             answer = &mut answer => return match answer {
                 Ok(Ok(reply)) => {
                     // What was reported right before the answer came before it.
-                    while let Ok(params) = progress.try_recv() {
+                    while let Some(params) = progress.take() {
                         pass_on(submission, params);
                     }
                     Ended::Answered(reply)
@@ -208,10 +209,12 @@ async fn await_answer(
                 }
                 Err(_) => Ended::Failed(outcome::actor_gone(&shared.server).delivered(Delivery::Unknown)),
             },
-            Some(params) = progress.recv() => {
-                budget.progress(Monotonic::now());
+            () = progress.arrived() => {
+                while let Some(params) = progress.take() {
+                    budget.progress(Monotonic::now());
+                    pass_on(submission, params);
+                }
                 deadline.as_mut().reset(budget.deadline().into_tokio());
-                pass_on(submission, params);
             }
             () = submission.reply.closed() => {
                 go.link.cancel(id, "the caller left");
