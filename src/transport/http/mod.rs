@@ -1,7 +1,7 @@
 //! Streamable HTTP, both eras: one POST per request, answers as JSON or as a stream,
 //! sessions, the stream beside. Decisions are in pure files of their own (`standing`,
 //! `session`, `redirect`, `status`, `retry_after`, `encode`, `params`, `challenge`,
-//! `endpoint`, `message`); this file joins them to a [`Carrier`]. The handshake runs
+//! `endpoint`, `message`); this file joins them to a `Carrier`. The handshake runs
 //! above it. A fault of one request fails that request alone; the link ends when its
 //! owner closes it, or when the server wants another handshake.
 
