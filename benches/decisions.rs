@@ -3,6 +3,8 @@
 //!
 //! `cargo bench --bench decisions`
 
+#![expect(clippy::disallowed_macros, reason = "a bench prints its table")]
+
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
