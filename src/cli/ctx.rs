@@ -145,3 +145,72 @@ pub fn why_pending(entry: &Entry) -> String {
     let reason = reason.map_or("comes from the project and waits for your approval", |issue| &issue.message);
     format!("{} {reason}", entry.id)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::exit::Exit;
+    use crate::config::host::ColorChoice;
+    use crate::config::load::Env;
+    use std::path::Path;
+
+    impl Ctx {
+        /// A context of a test: this folder is home and project, nothing is a terminal.
+        pub(crate) fn for_test(home: &Path, env: &[(&str, &str)]) -> Self {
+            let mut all = Env::default();
+            all.set("CALLBOARD_HOME", home.display().to_string());
+            env.iter().for_each(|(name, value)| all.set(*name, *value));
+            let mut options = LoadOptions::new(all, home);
+            options.managed_dir = home.join("managed");
+            let loaded = load(&options);
+            let color = ColorChoice::Auto;
+            let term = Terminal { stdin: false, stdout: false, stderr: false, color, width: 80 };
+            Self::of(Global::default(), term, Vec::new(), options, loaded)
+        }
+    }
+
+    fn ctx(user: &str, project: &str) -> (tempfile::TempDir, Ctx) {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::write(home.path().join("mcp.json"), user).unwrap();
+        if !project.is_empty() {
+            std::fs::write(home.path().join(".mcp.json"), project).unwrap();
+        }
+        let ctx = Ctx::for_test(home.path(), &[("TOKEN", "s3cr3t-value-1")]);
+        (home, ctx)
+    }
+
+    #[test]
+    fn text_of_others_is_clean_of_secrets_and_of_escape_sequences() {
+        let (_home, ctx) = ctx(r#"{"mcpServers":{"a":{"command":"x","env":{"TOKEN":"${TOKEN}"}}}}"#, "");
+        let shown = ctx.clean("\u{1b}[31mtoken s3cr3t-value-1\u{1b}[0m\nand more");
+        assert_eq!(shown, "token [redacted]\nand more");
+        let split = ctx.clean("s3cr3t-\u{1b}[1mvalue-1");
+        assert!(!split.contains("value-1"), "an escape sequence must not hide a secret: {split}");
+    }
+
+    #[test]
+    fn each_state_of_an_entry_has_its_refusal() {
+        let user = r#"{"mcpServers":{"on":{"command":"x"},"off":{"command":"x","enabled":false},"bad":{"command":7}}}"#;
+        let (_home, ctx) = ctx(user, r#"{"mcpServers":{"theirs":{"command":"x"}}}"#);
+        assert!(ctx.runnable("on").is_ok());
+        for (name, code, exit) in [
+            ("off", "disabled", Exit::Refused),
+            ("theirs", "pending_approval", Exit::Refused),
+            ("bad", "config_error", Exit::Config),
+            ("none", "unknown_server", Exit::NotFound),
+        ] {
+            let failure = ctx.runnable(name).unwrap_err();
+            assert_eq!((failure.code.as_ref(), failure.exit), (code, exit), "{name}");
+            assert!(failure.fix.is_some(), "{name}");
+            assert_eq!(failure.server.as_deref(), Some(name));
+        }
+    }
+
+    #[test]
+    fn a_missing_name_tells_of_files_that_could_not_be_read() {
+        let (_home, ctx) = ctx("{ oops", "");
+        assert!(ctx.has_broken_source());
+        let failure = ctx.entry("git").unwrap_err();
+        assert!(failure.warnings[0].contains("mcp.json"), "{:?}", failure.warnings);
+    }
+}

@@ -235,6 +235,8 @@ fn server_error(ctx: &Ctx, call: &Invocation, error: RpcError, raw: Box<RawValue
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::call::Origin;
+    use crate::id::Generation;
 
     fn call(name: &str, arguments: Option<&str>) -> Invocation {
         Invocation {
@@ -253,6 +255,59 @@ mod tests {
         assert_eq!(params, r#"{"name":"a\"b","arguments":{"n":1.00,"s":"\u00e9"}}"#);
         let read = Invocation { kind: ItemKind::Resource, ..call("file:///x", None) };
         assert_eq!(read.params(), r#"{"uri":"file:///x"}"#);
+    }
+
+    fn reply(body: &str, is_error: bool) -> CallReply {
+        let frame = Bytes::copy_from_slice(body.as_bytes());
+        CallReply {
+            body: 0..frame.len(),
+            id: 0..0,
+            frame,
+            is_error,
+            server: ServerId::new("s"),
+            generation: Generation(1),
+            elapsed: Duration::from_millis(5),
+        }
+    }
+
+    #[test]
+    fn an_answer_is_a_result_an_error_of_the_server_or_a_broken_one() {
+        let home = tempfile::tempdir().unwrap();
+        let ctx = Ctx::for_test(home.path(), &[]);
+        let asked = call("t", Some("{}"));
+        let good = outcome(&ctx, &asked, &reply(r#"{"n":1.0}"#, false)).unwrap();
+        assert_eq!(good.result.get(), r#"{"n":1.0}"#);
+
+        let body = r#"{"code":-32602,"message":"no\u001b[2J such path","data":{"n":1.0}}"#;
+        let failure = outcome(&ctx, &asked, &reply(body, true)).unwrap_err();
+        assert_eq!((failure.code.as_ref(), failure.exit), ("server_error", Exit::Unhealthy));
+        assert_eq!(failure.message, "s answered with error -32602: no such path");
+        assert_eq!(failure.rpc_error.unwrap().get(), body, "scripts get it as sent");
+        assert_eq!(failure.fix.as_deref(), Some("callboard mcp call s t --help"));
+
+        let silent = outcome(&ctx, &asked, &reply("{}", true)).unwrap_err();
+        assert_eq!(silent.message, "s answered with error: without saying why");
+
+        let broken = outcome(&ctx, &asked, &reply("{", false)).unwrap_err();
+        assert_eq!((broken.code.as_ref(), broken.exit), ("malformed_answer", Exit::OutcomeUnknown));
+    }
+
+    #[test]
+    fn a_question_shows_server_tool_and_arguments_and_nothing_that_steers() {
+        let home = tempfile::tempdir().unwrap();
+        let ctx = Ctx::for_test(home.path(), &[]);
+        let text = question(&ctx, &call("t\u{1b}[2J", Some(r#"{"a":1}"#)));
+        assert_eq!(text, "Call t of s with\n  {\"a\":1}\nOK?");
+    }
+
+    #[test]
+    fn whoever_is_refused_for_want_of_a_person_is_told_how_to_be_one() {
+        let home = tempfile::tempdir().unwrap();
+        let ctx = Ctx::for_test(home.path(), &[]);
+        let error = CallError::refused(ErrorCode::NeedsApproval, Phase::Policy, Origin::Config, "asks");
+        let failure = refused(&ctx, error);
+        assert_eq!(failure.exit, Exit::Refused);
+        assert!(failure.fix.unwrap().contains("-y"));
     }
 
     #[test]

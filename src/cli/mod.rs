@@ -76,7 +76,24 @@ pub fn main() -> ExitCode {
     {
         return crate::demo::serve(&name.to_string_lossy());
     }
-    ExitCode::from(run(argv).code())
+    std::panic::set_hook(Box::new(|panic| {
+        // The message may hold what must not be shown; the place says enough.
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        tracing::error!(place, "a bug in Callboard: please report it");
+    }));
+    ExitCode::from(caught(&argv, run).code())
+}
+
+/// Runs the program. A bug of ours ends it as a failure that says so, not as a heap of frames.
+fn caught(argv: &[OsString], run: impl FnOnce(Vec<OsString>) -> Exit) -> Exit {
+    let words = argv.to_vec();
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(words))).unwrap_or_else(|_| {
+        let failure =
+            Failure::new("internal", Exit::OutcomeUnknown, "Callboard met a bug of its own and ended")
+                .fix("please report it with the output of `--log-level debug`");
+        let term = Terminal::detect(usage::wants_no_color(argv));
+        fail("callboard.error/1", &failure, usage::wants_json(argv), term)
+    })
 }
 
 fn run(argv: Vec<OsString>) -> Exit {
@@ -248,5 +265,22 @@ fn mcp_schema(verb: &Mcp) -> &'static str {
         | Mcp::Reload(_)
         | Mcp::Logs(_)
         | Mcp::Wait(_) => "callboard.host/1",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bug_ends_as_a_failure_with_its_code() {
+        let argv = [OsString::from("callboard")];
+        assert_eq!(caught(&argv, |_| panic!("a bug")), Exit::OutcomeUnknown);
+        assert_eq!(caught(&argv, |_| Exit::Config), Exit::Config);
+    }
+
+    #[test]
+    fn the_help_of_call_is_that_of_call() {
+        assert!(call_help().contains("callboard mcp call fs read_text_file --help"));
     }
 }

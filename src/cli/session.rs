@@ -201,6 +201,10 @@ pub fn unavailable(ctx: &Ctx, view: &ServerView) -> Failure {
     failure.phase = Some(Phase::Connect);
     failure.delivery = Some(Delivery::NotSent);
     failure.fix = Some(match &view.fix {
+        _ if ctx.once && exit == Exit::NeedsAuth => {
+            "keep it with its credentials: callboard mcp add NAME URL -H 'Authorization=Bearer ${TOKEN}'"
+                .to_owned()
+        }
         _ if ctx.once => "run the command by itself, or open the URL, to see what it says".to_owned(),
         Some(fix) => ctx.clean(fix),
         None => format!("callboard mcp status {}", view.id),
@@ -229,6 +233,55 @@ mod tests {
             "2 of 5 settled; waiting for b (connecting), c (backing off), e (listing)"
         );
         assert_eq!(waiting_text(&views[..1]), "");
+    }
+
+    #[test]
+    fn every_state_that_is_not_ready_has_its_code_and_a_cure() {
+        let home = tempfile::tempdir().unwrap();
+        let ctx = Ctx::for_test(home.path(), &[]);
+        let of = |state, once| {
+            let mut broken = view("s", state);
+            broken.why = Some("because".into());
+            broken.last_stderr = Some("last words".into());
+            let mut ctx = ctx.clone();
+            ctx.once = once;
+            unavailable(&ctx, &broken)
+        };
+        for (state, code, exit) in [
+            (LifeState::Parked(ParkReason::NeedsAuth), "needs_auth", 6),
+            (LifeState::Parked(ParkReason::ConfigError), "config_error", 3),
+            (LifeState::Parked(ParkReason::Disabled), "disabled", 5),
+            (LifeState::Parked(ParkReason::PendingApproval), "pending_approval", 5),
+            (LifeState::Parked(ParkReason::GivenUp), "given_up", 7),
+            (LifeState::Connecting, "not_ready", 7),
+            (LifeState::BackingOff, "not_ready", 7),
+            (LifeState::Stopped, "not_ready", 7),
+        ] {
+            let failure = of(state, false);
+            assert_eq!((failure.code.as_ref(), failure.exit.code()), (code, exit), "{state:?}");
+            assert_eq!(failure.delivery, Some(Delivery::NotSent));
+            assert!(failure.message.contains("because") && failure.message.contains("last words"));
+            assert_eq!(failure.fix.as_deref(), Some("callboard mcp status s"));
+            let fix = of(state, true).fix.unwrap();
+            assert!(!fix.contains("mcp status"), "a server that runs once has no status: {fix}");
+        }
+    }
+
+    #[test]
+    fn a_plan_has_the_wanted_servers_alone_and_starts_them() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::write(
+            home.path().join("mcp.json"),
+            r#"{"mcpServers":{"a":{"command":"x"},"lazy":{"command":"x","start":"lazy"}}}"#,
+        )
+        .unwrap();
+        let ctx = Ctx::for_test(home.path(), &[("SEEN", "yes")]);
+        let all = plan(&ctx, &[]);
+        assert_eq!(all.servers.entries.len(), 2);
+        assert_eq!(all.only.map(|only| only.len()), Some(2), "lazy ones too: they were asked for");
+        assert_eq!(all.host_env.get("SEEN").map(String::as_str), Some("yes"));
+        let one = plan(&ctx, &[ServerId::new("lazy")]);
+        assert_eq!(one.servers.entries.iter().map(|e| e.id.as_str()).collect::<Vec<_>>(), ["lazy"]);
     }
 
     #[test]
