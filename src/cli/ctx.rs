@@ -164,7 +164,15 @@ mod tests {
             options.managed_dir = home.join("managed");
             let loaded = load(&options);
             let color = ColorChoice::Auto;
-            let term = Terminal { stdin: false, stdout: false, stderr: false, color, width: 80 };
+            let term = Terminal {
+                stdin: false,
+                stdout: false,
+                stderr: false,
+                color,
+                width: 80,
+                height: 24,
+                width_err: 80,
+            };
             Self::of(Global::default(), term, Vec::new(), options, loaded)
         }
     }

@@ -140,7 +140,7 @@ async fn send(ctx: &Ctx, runtime: &Runtime, call: &Invocation) -> Result<CallRep
     let running = frontend.call(request, Some(events));
     tokio::pin!(running);
     let started = Monotonic::now();
-    let mut line = StatusLine::default();
+    let mut line = StatusLine::new(ctx.term.width_err);
     let mut tick = tokio::time::interval_at((started + SHOW_AFTER).into_tokio(), SHOW_AFTER);
     let mut progress = String::new();
     loop {

@@ -24,23 +24,42 @@ pub struct Terminal {
     pub color: ColorChoice,
     /// Columns of the screen behind stdout.
     pub width: u16,
+    /// Lines of that screen.
+    pub height: u16,
+    /// Columns of the screen behind stderr.
+    pub width_err: u16,
 }
 
-/// Columns when the screen does not say.
-const WIDTH_DEFAULT: u16 = 100;
+/// Columns and lines when the screen does not say.
+const SIZE_DEFAULT: (u16, u16) = (100, 40);
+
+fn size(of: impl std::os::fd::AsFd) -> (u16, u16) {
+    match rustix::termios::tcgetwinsize(of) {
+        Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col, size.ws_row),
+        _ => SIZE_DEFAULT,
+    }
+}
 
 impl Terminal {
     /// Looks at the three standard streams, NO_COLOR and TERM.
     pub fn detect(no_color: bool) -> Self {
-        let stdout = io::stdout();
-        let width = rustix::termios::tcgetwinsize(&stdout).map_or(0, |size| size.ws_col);
+        let (width, height) = size(io::stdout());
         Self {
             stdin: io::stdin().is_terminal(),
-            stdout: stdout.is_terminal(),
+            stdout: io::stdout().is_terminal(),
             stderr: io::stderr().is_terminal(),
             color: if no_color || !color_wanted() { ColorChoice::Never } else { ColorChoice::Auto },
-            width: if width == 0 { WIDTH_DEFAULT } else { width },
+            width,
+            height,
+            width_err: size(io::stderr()).0,
         }
+    }
+
+    /// The same with the size that the screen has now.
+    #[must_use]
+    pub fn resized(mut self) -> Self {
+        (self.width, self.height) = size(io::stdout());
+        self
     }
 
     /// The same with the configured choice; a flag, NO_COLOR and a dumb terminal are stronger.

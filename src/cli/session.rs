@@ -14,6 +14,7 @@ use crate::config::load::Loaded;
 use crate::config::spec::ServerSet;
 use crate::id::ServerId;
 use crate::runtime::{Runtime, RuntimePlan, is_settled};
+use crate::shaping::render::one_line;
 use crate::transport::memory;
 use crate::view::{LifeState, ParkReason, ServerView};
 
@@ -92,7 +93,7 @@ pub async fn waiting<T>(ctx: &Ctx, runtime: &Runtime, done: impl Future<Output =
     if let Ok(outcome) = tokio::time::timeout(SHOW_AFTER, &mut done).await {
         return outcome;
     }
-    let mut line = StatusLine::default();
+    let mut line = StatusLine::new(ctx.term.width_err);
     loop {
         line.show(&waiting_text(&watch.look()));
         tokio::select! {
@@ -128,19 +129,30 @@ pub fn waiting_text(views: &[ServerView]) -> String {
 const NAMES_MAX: usize = 4;
 
 /// A line on a terminal's stderr that is written over again and leaves nothing behind.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct StatusLine {
+    width: usize,
     shown: bool,
 }
 
 impl StatusLine {
+    /// For a screen of that many columns.
+    pub fn new(width: u16) -> Self {
+        Self { width: usize::from(width), shown: false }
+    }
+
     /// Shows that text in place of the last one; nothing at all for an empty text.
     pub fn show(&mut self, text: &str) {
         if text.is_empty() {
             return self.clear();
         }
         self.shown = true;
-        write_stderr(&format!("\r\u{1b}[2K{}", super::text::first_line(text, LINE_LEN_MAX)));
+        write_stderr(&self.over(text));
+    }
+
+    /// The text, cut so that it never wraps, with what takes the last one away.
+    fn over(&self, text: &str) -> String {
+        format!("\r\u{1b}[2K{}", one_line(text, self.width.saturating_sub(1)))
     }
 
     /// Takes it away.
@@ -157,9 +169,6 @@ impl Drop for StatusLine {
     }
 }
 
-/// Characters of the waiting line: it must not wrap on an ordinary screen.
-const LINE_LEN_MAX: usize = 78;
-
 /// Longest wait for one server when the user sets none: longer than its own start limits.
 pub const WAIT_MAX: Duration = Duration::from_secs(15 * 60);
 
@@ -173,7 +182,7 @@ pub async fn ready(
     let wanted = std::slice::from_ref(server);
     let views = waiting(ctx, runtime, runtime.settle(wanted, within.unwrap_or(WAIT_MAX))).await;
     match views.into_iter().find(|view| view.id == *server) {
-        Some(view) if view.state == LifeState::Ready => Ok(view),
+        Some(view) if view.state == LifeState::Ready && view.listed => Ok(view),
         Some(view) => Err(unavailable(ctx, &view)),
         None => Err(Failure::unknown_server(server.as_str(), [])),
     }
@@ -192,6 +201,9 @@ pub fn unavailable(ctx: &Ctx, view: &ServerView) -> Failure {
     let (word, _) = state_word(view);
     let mut message = match &view.why {
         Some(why) => format!("{}: {}", view.id, ctx.clean(why)),
+        None if view.state == LifeState::Ready => {
+            format!("{} has not listed what it offers in time", view.id)
+        }
         None => format!("{} is not usable: {word}", view.id),
     };
     if let Some(line) = view.last_stderr.as_deref().filter(|line| !message.contains(*line)) {
@@ -233,6 +245,17 @@ mod tests {
             "2 of 5 settled; waiting for b (connecting), c (backing off), e (listing)"
         );
         assert_eq!(waiting_text(&views[..1]), "");
+    }
+
+    #[test]
+    fn the_line_never_wraps() {
+        let line = StatusLine::new(20);
+        assert_eq!(line.over("short"), "\r\u{1b}[2Kshort");
+        let long = line.over("waiting for a very long list of servers");
+        assert!(long.trim_start_matches("\r\u{1b}[2K").chars().count() < 20, "{long:?}");
+        assert!(
+            line.over("漢字漢字漢字漢字漢字漢字").chars().filter(|c| *c == '漢' || *c == '字').count() < 10
+        );
     }
 
     #[test]

@@ -89,7 +89,12 @@ async fn watch(ctx: &Ctx, runtime: &Runtime) -> Result<Exit, Failure> {
     let mut last = String::new();
     loop {
         let views = watch.look();
-        let text = if ctx.global.json { json_line(&views)? } else { table_text(&views, ctx.style()) };
+        let term = ctx.term.resized();
+        let text = match (ctx.global.json, ctx.term.stdout) {
+            (true, _) => json_line(&views)?,
+            (false, true) => cut(&table_text(&views, term.style()), usize::from(term.height)),
+            (false, false) => table_text(&views, term.style()),
+        };
         if text != last && !screen.draw(&text) {
             return Ok(Exit::Ok);
         }
@@ -105,6 +110,17 @@ fn json_line(views: &[ServerView]) -> Result<String, Failure> {
     let view = StatusView { healthy, servers: views.iter().map(StatusRow::from).collect() };
     let answer = Answer::new(SCHEMA, &view, "")?;
     Ok(out::answer_text(&answer, true, out::Style::PLAIN).stdout)
+}
+
+/// As many lines as can be drawn over again on a screen of that height.
+fn cut(text: &str, height: usize) -> String {
+    let lines = text.lines().count();
+    let room = height.saturating_sub(2).max(1);
+    if lines <= room {
+        return text.to_owned();
+    }
+    let shown: Vec<&str> = text.lines().take(room).collect();
+    format!("{}\n… {} more lines", shown.join("\n"), lines - room)
 }
 
 /// What is on the screen: the next picture is drawn over it. In a pipe one follows the other.
@@ -152,6 +168,15 @@ mod tests {
         assert_eq!(picture.over("a\nb"), "a\nb\n");
         assert_eq!(picture.over("c"), "\u{1b}[2F\u{1b}[0Jc\n");
         assert_eq!(picture.over("d\n"), "\u{1b}[1F\u{1b}[0Jd\n");
+    }
+
+    #[test]
+    fn a_picture_is_never_higher_than_the_screen() {
+        let text = (0..30).map(|n| n.to_string()).collect::<Vec<_>>().join("\n");
+        let shown = cut(&text, 10);
+        assert_eq!(shown.lines().count(), 9);
+        assert!(shown.ends_with("7\n… 22 more lines"), "{shown}");
+        assert_eq!(cut("a\nb", 10), "a\nb");
     }
 
     #[test]

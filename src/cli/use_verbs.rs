@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use super::args::{MaybeServer, ReadArgs, UseArgs};
 use super::call_args::{self, ReadText};
 use super::ctx::Ctx;
+use super::exit::Exit;
 use super::failure::Failure;
 use super::invoke::{Invocation, Outcome, invoke};
 use super::items::{ConflictView, Listing, conflicts, items_text, listing, prompts_text};
@@ -19,7 +20,7 @@ use super::once::pick;
 use super::out::Answer;
 use super::save;
 use super::session::{plan, ready, unavailable, waiting, with_runtime};
-use super::status_view::is_expected;
+use super::status_view::{is_expected, is_healthy};
 use crate::call::ItemKind;
 use crate::catalog::items::ListKind;
 use crate::catalog::merge::Catalog;
@@ -27,6 +28,7 @@ use crate::config::spec::EntryState;
 use crate::id::ServerId;
 use crate::runtime::Runtime;
 use crate::shaping::render::{BlockKind, Rendered, render_prompt, render_resource};
+use crate::view::ServerView;
 
 /// How long slower servers are waited for after the last one became ready.
 const GRACE: Duration = Duration::from_secs(2);
@@ -56,6 +58,8 @@ struct Asked<T> {
     value: T,
     several: bool,
     warnings: Vec<String>,
+    /// Not ok when not one server could be used.
+    exit: Exit,
 }
 
 /// Runs the servers that `args` mean and looks at their catalogue.
@@ -72,26 +76,28 @@ async fn look<T>(
             Ok(take(&runtime.catalog(), std::slice::from_ref(server)))
         })
         .await?;
-        return Ok(Asked { value, several: false, warnings: Vec::new() });
+        return Ok(Asked { value, several: false, warnings: Vec::new(), exit: Exit::Ok });
     }
-    let (value, mut warnings) = with_runtime(plan(ctx, &[]), async |runtime| {
-        let warnings = settle_all(ctx, runtime, args.timeout).await;
-        let servers: Vec<ServerId> = runtime.status().into_iter().map(|view| view.id).collect();
-        Ok((take(&runtime.catalog(), &servers), warnings))
+    let (value, views) = with_runtime(plan(ctx, &[]), async |runtime| {
+        let views = settle_all(ctx, runtime, args.timeout).await;
+        let servers: Vec<ServerId> = views.iter().map(|view| view.id.clone()).collect();
+        Ok((take(&runtime.catalog(), &servers), views))
     })
     .await?;
+    let broken = || views.iter().filter(|view| !is_expected(view.state));
+    let usable = views.iter().any(|view| is_healthy(view.state));
+    let exit = if broken().next().is_some() && !usable { Exit::Unavailable } else { Exit::Ok };
+    let mut warnings: Vec<String> = broken().map(|view| unavailable(ctx, view).message).collect();
     warnings.extend(ctx.source_warnings());
-    Ok(Asked { value, several: true, warnings })
+    Ok(Asked { value, several: true, warnings, exit })
 }
 
-/// Waits for all; what does not work becomes a warning.
-async fn settle_all(ctx: &Ctx, runtime: &Runtime, within: Option<Duration>) -> Vec<String> {
-    let views = match within {
+/// Waits for all as `status` does.
+async fn settle_all(ctx: &Ctx, runtime: &Runtime, within: Option<Duration>) -> Vec<ServerView> {
+    match within {
         Some(within) => waiting(ctx, runtime, runtime.settle(&[], within)).await,
         None => waiting(ctx, runtime, runtime.settle_or_grace(GRACE)).await,
-    };
-    let broken = views.iter().filter(|view| !is_expected(view.state));
-    broken.map(|view| unavailable(ctx, view).message).collect()
+    }
 }
 
 fn none(ctx: &Ctx, args: &MaybeServer, what: &str) -> String {
@@ -117,7 +123,7 @@ pub async fn tools(ctx: &Ctx, args: MaybeServer) -> Result<Answer, Failure> {
     let human = or_none(text, || none(ctx, &args, "tools"));
     let warnings = listing.warnings.iter().map(|w| ctx.clean(w)).collect::<Vec<_>>();
     let view = ToolsView { tools: listing.items, quarantined: listing.quarantined, conflicts };
-    Ok(Answer::new("callboard.tools/1", &view, human)?.warn(asked.warnings).warn(warnings))
+    Ok(Answer::new("callboard.tools/1", &view, human)?.warn(asked.warnings).warn(warnings).ending(asked.exit))
 }
 
 /// `resources [S]`
@@ -137,7 +143,10 @@ pub async fn resources(ctx: &Ctx, args: MaybeServer) -> Result<Answer, Failure> 
     let mut quarantined = resources.quarantined;
     quarantined.extend(templates.quarantined);
     let view = ResourcesView { resources: resources.items, resource_templates: templates.items, quarantined };
-    Ok(Answer::new("callboard.resources/1", &view, human)?.warn(asked.warnings).warn(warnings))
+    Ok(Answer::new("callboard.resources/1", &view, human)?
+        .warn(asked.warnings)
+        .warn(warnings)
+        .ending(asked.exit))
 }
 
 /// `prompts [S]`
@@ -149,7 +158,10 @@ pub async fn prompts(ctx: &Ctx, args: MaybeServer) -> Result<Answer, Failure> {
         or_none(prompts_text(&listing, asked.several, ctx.style(), &clean), || none(ctx, &args, "prompts"));
     let warnings: Vec<String> = listing.warnings.iter().map(|w| ctx.clean(w)).collect();
     let view = PromptsView { prompts: listing.items, quarantined: listing.quarantined };
-    Ok(Answer::new("callboard.prompts/1", &view, human)?.warn(asked.warnings).warn(warnings))
+    Ok(Answer::new("callboard.prompts/1", &view, human)?
+        .warn(asked.warnings)
+        .warn(warnings)
+        .ending(asked.exit))
 }
 
 #[derive(Serialize)]
