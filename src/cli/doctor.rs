@@ -298,6 +298,58 @@ mod tests {
         assert_eq!(find_program("other", &path, Path::new("/")), None);
     }
 
+    fn look(user: &str, project: &str, path: &Path) -> (Answer, serde_json::Value) {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("mcp.json");
+        std::fs::write(&file, user).unwrap();
+        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        if !project.is_empty() {
+            std::fs::write(home.path().join(".mcp.json"), project).unwrap();
+        }
+        let answer = doctor(&Ctx::for_test(home.path(), &[("PATH", path.to_str().unwrap())])).unwrap();
+        let data = serde_json::from_str(answer.data.get()).unwrap();
+        (answer, data)
+    }
+
+    fn levels(data: &serde_json::Value, check: &str) -> Vec<String> {
+        let findings = data["findings"].as_array().unwrap().iter();
+        findings.filter(|f| f["check"] == check).map(|f| f["level"].as_str().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn every_kind_of_trouble_is_found_with_its_level() {
+        let tools = tempfile::tempdir().unwrap();
+        for name in ["tool", "node"] {
+            let program = tools.path().join(name);
+            std::fs::write(&program, "").unwrap();
+            std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        }
+        let user = r#"{"mcpServers":{"fine":{"command":"tool"},"py":{"command":"uvx","args":["x"]},
+            "unset":{"command":"tool","args":["${NOT_SET}"]},"off":{"command":"tool","enabled":false},"odd":{"command":"tool","comand":1}}}"#;
+        let (answer, data) = look(user, r#"{"mcpServers":{"theirs":{"command":"tool"}}}"#, tools.path());
+        assert_eq!(answer.exit, Exit::Unhealthy);
+        let mut commands = levels(&data, "commands");
+        commands.sort();
+        assert_eq!(commands, ["error", "ok", "ok"], "{data}");
+        assert!(levels(&data, "configuration").contains(&"error".to_owned()), "the unset variable: {data}");
+        assert!(levels(&data, "configuration").contains(&"warning".to_owned()), "the odd key: {data}");
+        assert_eq!(levels(&data, "approval"), ["warning"]);
+        assert_eq!(
+            levels(&data, "runners"),
+            ["ok"],
+            "node is there, and uv is missing where it is used: {data}"
+        );
+        assert!(answer.human.contains("https://docs.astral.sh/uv"), "{}", answer.human);
+    }
+
+    #[test]
+    fn a_missing_runner_that_nobody_uses_is_a_note() {
+        let empty = tempfile::tempdir().unwrap();
+        let (answer, data) = look(r#"{"mcpServers":{}}"#, "", empty.path());
+        assert_eq!(answer.exit, Exit::Ok);
+        assert_eq!(levels(&data, "runners"), ["note", "note"]);
+    }
+
     #[test]
     fn a_report_ends_with_what_is_left_to_do() {
         let ok = Finding::new("files", Level::Ok, "read it");

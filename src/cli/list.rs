@@ -307,6 +307,61 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn ctx(user: &str) -> (tempfile::TempDir, Ctx) {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::write(home.path().join("mcp.json"), user).unwrap();
+        let ctx = Ctx::for_test(home.path(), &[]);
+        (home, ctx)
+    }
+
+    #[test]
+    fn a_list_has_one_line_per_entry_and_an_error_in_place_of_the_command() {
+        let (_home, ctx) = ctx(
+            r#"{"mcpServers":{"a":{"command":"run","args":["--it"]},"b":{"command":7},"c":{"url":"https://x/mcp","disabled":true}}}"#,
+        );
+        let answer = list(&ctx).unwrap();
+        let lines: Vec<&str> = answer.human.lines().collect();
+        assert_eq!(lines.len(), 4, "{}", answer.human);
+        assert!(lines[1].starts_with("a") && lines[1].ends_with("run --it"), "{}", lines[1]);
+        assert!(lines[2].contains("error") && lines[2].contains("mcpServers.b.command"), "{}", lines[2]);
+        assert!(lines[3].contains("off") && lines[3].ends_with("https://x/mcp"), "{}", lines[3]);
+        assert_eq!(answer.exit, Exit::Ok, "a bad entry is told, and the list is whole");
+    }
+
+    #[test]
+    fn an_entry_in_full_shows_its_source_keys_and_doubts() {
+        let (home, ctx) =
+            ctx(r#"{"mcpServers":{"a":{"command":"run","args":["x y"],"comand":1,"env":{"A":"${HOME}"}}}}"#);
+        let answer = get(&ctx, "a").unwrap();
+        let file = home.path().join("mcp.json").display().to_string();
+        for part in [file.as_str(), "command", "\"x y\"", "A=${HOME}", "warning: ", "comand"] {
+            assert!(answer.human.contains(part), "{part:?} is missing in\n{}", answer.human);
+        }
+        let data: Value = serde_json::from_str(answer.data.get()).unwrap();
+        assert_eq!(data["entry"]["args"], json!(["x y"]));
+        assert_eq!(data["issues"][0]["severity"], "warning");
+        assert_eq!(data["source"]["scope"], "user");
+    }
+
+    #[test]
+    fn the_effective_configuration_names_every_source() {
+        let (_home, ctx) = ctx(r#"{"mcpServers":{"a":{"command":"run"}}}"#);
+        let answer = config(&ctx).unwrap();
+        assert!(answer.human.lines().any(|l| l.starts_with("mcpServers.a.command") && l.contains("user")));
+        assert!(answer.human.lines().any(|l| l.starts_with("breaker.failures") && l.contains("default")));
+        assert!(answer.human.lines().skip(1).all(|l| l.ends_with(')')), "a line without a source");
+    }
+
+    #[test]
+    fn what_another_wrote_can_not_steer_the_terminal() {
+        let (_home, ctx) = ctx(
+            r#"{"mcpServers":{"a":{"command":"x\u001b[2J","args":["\u202e"],"label":"\u001b]0;t\u0007"}}}"#,
+        );
+        for text in [list(&ctx).unwrap().human, get(&ctx, "a").unwrap().human, config(&ctx).unwrap().human] {
+            assert!(!text.contains(['\u{1b}', '\u{202e}', '\u{7}']), "{text:?}");
+        }
+    }
+
     #[test]
     fn values_of_an_entry_read_like_what_was_typed() {
         assert_eq!(plain(&json!(["-y", "a b", "${X}"])), "-y \"a b\" ${X}");

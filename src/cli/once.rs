@@ -82,6 +82,58 @@ fn alone(ctx: &Ctx, entry: &Value) -> Ctx {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::spec::{EntryState, TransportSpec};
+
+    fn words(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_name_a_url_or_a_command_is_a_server() {
+        let home = tempfile::tempdir().unwrap();
+        let file = r#"{"mcpServers":{"mine":{"command":"x"},"once":{"command":"other"}}}"#;
+        std::fs::write(home.path().join("mcp.json"), file).unwrap();
+        std::fs::write(home.path().join(".mcp.json"), r#"{"mcpServers":{"once":{"command":"theirs"}}}"#)
+            .unwrap();
+        let ctx = Ctx::for_test(home.path(), &[("SEEN", "yes"), ("CALLBOARD_MCP_SERVERS", "{}")]);
+
+        let named = pick(&ctx, Some("mine"), &[]).unwrap();
+        assert!(!named.once && !named.ctx.once && named.server.as_str() == "mine");
+
+        for (word, command) in [(Some("https://example.com/mcp"), &[][..]), (None, &["tool", "$HOME"][..])] {
+            let once = pick(&ctx, word, &words(command)).unwrap();
+            assert!(once.once && once.ctx.once);
+            let entries = &once.ctx.loaded.servers.entries;
+            assert_eq!(entries.len(), 1, "nobody else runs");
+            let EntryState::Ready(spec) = &entries[0].state else { panic!("{:?}", entries[0]) };
+            match &spec.transport {
+                TransportSpec::Http { url, .. } => assert_eq!(url.reveal(), "https://example.com/mcp"),
+                TransportSpec::Stdio { command, args, .. } => {
+                    assert_eq!((command.as_str(), args[0].reveal()), ("tool", "$HOME"));
+                }
+                other => panic!("{other:?}"),
+            }
+            assert_eq!(once.ctx.options.env.get("SEEN"), Some("yes"));
+            assert_eq!(
+                once.ctx.options.env.get("CALLBOARD_MCP_SERVERS"),
+                Some("{}"),
+                "the server sees no trick"
+            );
+        }
+    }
+
+    #[test]
+    fn none_and_both_are_usage_errors() {
+        let home = tempfile::tempdir().unwrap();
+        let ctx = Ctx::for_test(home.path(), &[]);
+        for (word, command) in
+            [(None, &[][..]), (Some("name"), &["cmd"][..]), (Some("https://x"), &["cmd"][..])]
+        {
+            let failure = pick(&ctx, word, &words(command)).unwrap_err();
+            assert_eq!(failure.code, "usage", "{word:?} {command:?}");
+            assert!(failure.fix.is_some());
+        }
+    }
 
     #[test]
     fn what_was_typed_is_not_expanded_again() {

@@ -161,6 +161,32 @@ impl Picture {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::status_view::tests::view;
+    use crate::view::{LifeState, ParkReason};
+
+    #[test]
+    fn one_server_gets_a_sheet_and_all_get_a_table() {
+        let home = tempfile::tempdir().unwrap();
+        let ctx = Ctx::for_test(home.path(), &[]);
+        let off = view("off", LifeState::Parked(ParkReason::Disabled));
+        let good = view("good", LifeState::Ready);
+        let all = answer(&ctx, &[good.clone(), off.clone()], None).unwrap();
+        assert_eq!(all.exit, Exit::Ok, "what is off on purpose makes nothing unhealthy");
+        assert_eq!(all.human.lines().count(), 3);
+        let one = answer(&ctx, std::slice::from_ref(&off), Some(&off.id)).unwrap();
+        assert_eq!(one.exit, Exit::Unhealthy, "but it is not usable when it was asked about");
+        assert!(one.human.starts_with("off\nstate"), "{}", one.human);
+        let broken = view("broken", LifeState::Parked(ParkReason::GivenUp));
+        assert_eq!(answer(&ctx, &[good, broken], None).unwrap().exit, Exit::Unhealthy);
+    }
+
+    #[test]
+    fn every_picture_for_scripts_is_one_line() {
+        let line = json_line(&[view("a", LifeState::Ready)]).unwrap();
+        assert!(line.ends_with('\n') && line.trim_end().lines().count() == 1, "{line}");
+        let json: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(json["data"]["healthy"], true);
+    }
 
     #[test]
     fn a_picture_is_drawn_over_the_last_one() {

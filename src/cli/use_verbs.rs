@@ -305,3 +305,58 @@ async fn use_one(
     .map_err(|failure| failure.of_call(server.as_str(), &name, sent.get()))?;
     Ok((server, outcome))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shaping::render::render_result;
+    use bytes::Bytes;
+
+    fn ctx() -> (tempfile::TempDir, Ctx) {
+        let home = tempfile::tempdir().unwrap();
+        let ctx = Ctx::for_test(home.path(), &[]);
+        (home, ctx)
+    }
+
+    #[test]
+    fn what_a_role_says_stands_below_it() {
+        let (_home, ctx) = ctx();
+        let prompt = r#"{"messages":[{"role":"user","content":{"type":"text","text":"one\ntwo"}},
+            {"role":"assistant","content":{"type":"text","text":"three"}}]}"#;
+        let text = blocks_text(&ctx, &render_prompt(&Bytes::from(prompt)));
+        assert_eq!(text, "user:\n  one\n  two\n\nassistant:\n  three\n");
+    }
+
+    #[test]
+    fn the_blocks_of_a_result_follow_each_other() {
+        let (_home, ctx) = ctx();
+        let result = r#"{"content":[{"type":"text","text":"one"},{"type":"image","mimeType":"image/png","data":"AAAA"}]}"#;
+        assert_eq!(
+            blocks_text(&ctx, &render_result(&Bytes::from(result))),
+            "one\n[image image/png, 3 bytes]\n"
+        );
+    }
+
+    #[test]
+    fn a_text_resource_is_saved_as_its_text() {
+        let dir = tempfile::tempdir().unwrap();
+        let body = Bytes::from(r#"{"contents":[{"uri":"a:b","text":"caf\u00e9\u001b[0m"}]}"#);
+        let result = RawValue::from_string(String::from_utf8(body.to_vec()).unwrap()).unwrap();
+        let outcome = Outcome { body: body.clone(), result, elapsed: Duration::ZERO };
+        let to = dir.path().join("x.txt");
+        assert_eq!(save_resource(&render_resource(&body), &outcome, &to).unwrap(), std::slice::from_ref(&to));
+        assert_eq!(std::fs::read_to_string(&to).unwrap(), "café\u{1b}[0m", "a file gets every byte");
+    }
+
+    #[test]
+    fn nothing_offered_is_said_in_words() {
+        let (_home, ctx) = ctx();
+        let args = |server: Option<&str>| MaybeServer {
+            server: server.map(str::to_owned),
+            timeout: None,
+            once: Vec::new(),
+        };
+        assert_eq!(none(&ctx, &args(Some("s")), "tools"), "The server offers no tools.");
+        assert_eq!(none(&ctx, &args(None), "tools"), NOTHING);
+    }
+}
