@@ -343,3 +343,50 @@ fn a_watched_status_tells_every_change_as_one_line() {
     interrupt(&child);
     assert_eq!(child.wait().unwrap().code(), Some(130));
 }
+
+/// A server behind an address; it ends with the test.
+struct Web {
+    child: Child,
+    url: String,
+}
+
+impl Web {
+    fn start(flags: &[&str]) -> Self {
+        let mut child = std::process::Command::new(badmcp())
+            .args(["--http", "--die-with-stdin"])
+            .args(flags)
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let line = lines.next().expect("it says where it listens").unwrap();
+        let address = line.strip_prefix("listening on ").unwrap_or_else(|| panic!("{line}")).to_owned();
+        Self { child, url: format!("http://{address}/mcp") }
+    }
+}
+
+impl Drop for Web {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_url_stands_for_a_server_and_its_troubles_have_their_codes() {
+    let home = Home::new();
+    let web = Web::start(&[]);
+    let ran = home.run(&["mcp", "call", &web.url, "echo", "text=hi", "-y"]);
+    assert_eq!(ran.expect(0).stdout, "hi\n");
+    home.run(&["mcp", "add", "web", &web.url]).expect(0);
+    assert!(home.run(&["mcp", "tools", "web"]).expect(0).stdout.contains("echo"));
+    let url = web.url.clone();
+    drop(web);
+    let json = home.run(&["mcp", "call", &url, "echo", "text=hi", "-y", "--timeout", "1s", "--json"]).json(7);
+    assert_eq!(json["error"]["delivery"], "not_sent");
+
+    let guarded = Web::start(&["--auth", "bearer"]);
+    let json = home.run(&["mcp", "tools", &guarded.url, "--json"]).json(6);
+    assert_eq!(json["error"]["code"], "needs_auth");
+}
