@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 
 use super::exit::{Exit, exit_code};
 use crate::call::{CallError, Delivery, Phase};
+pub use crate::config::suggest::nearest;
 
 /// A verb that failed.
 #[derive(Debug)]
@@ -192,44 +193,6 @@ pub struct FailureView<'a> {
     exit_code: u8,
     #[serde(skip_serializing_if = "Option::is_none")]
     rpc_error: Option<&'a RawValue>,
-}
-
-/// The known name that is closest to `word`, if any is close enough to be meant.
-pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let lower = word.to_lowercase();
-    known
-        .into_iter()
-        .map(|name| (distance(&lower, &name.to_lowercase()), name))
-        .filter(|(d, name)| *d <= (name.chars().count().max(lower.chars().count()) / 3).max(1))
-        .min()
-        .map(|(_, name)| name)
-}
-
-/// Characters of a longer word that the comparison looks at.
-const COMPARE_LEN_MAX: usize = 128;
-
-/// Edits (insert, delete, replace, swap of neighbours) between two words.
-fn distance(a: &str, b: &str) -> usize {
-    let a: Vec<char> = a.chars().take(COMPARE_LEN_MAX).collect();
-    let b: Vec<char> = b.chars().take(COMPARE_LEN_MAX).collect();
-    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
-    for (i, row) in rows.iter_mut().enumerate() {
-        row[0] = i;
-    }
-    for (j, cell) in rows[0].iter_mut().enumerate() {
-        *cell = j;
-    }
-    for i in 1..=a.len() {
-        for j in 1..=b.len() {
-            let replace = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut best = replace.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                best = best.min(rows[i - 2][j - 2] + 1);
-            }
-            rows[i][j] = best;
-        }
-    }
-    rows[a.len()][b.len()]
 }
 
 #[cfg(test)]
