@@ -18,20 +18,20 @@ fn replay(target: &str, inputs_min: usize, check: fn(&[u8])) {
 
 #[test]
 fn corpus_of_frame_holds() {
-    replay("frame", 9, fuzz_checks::frame);
+    replay("frame", 29, fuzz_checks::frame);
 }
 
 #[test]
 fn corpus_of_envelope_holds() {
-    replay("envelope", 40, fuzz_checks::envelope);
+    replay("envelope", 82, fuzz_checks::envelope);
 }
 
 #[test]
 fn corpus_of_splice_holds() {
-    replay("splice", 16, fuzz_checks::splice);
+    replay("splice", 46, fuzz_checks::splice);
 }
 
 #[test]
 fn corpus_of_sse_holds() {
-    replay("sse", 10, fuzz_checks::sse);
+    replay("sse", 35, fuzz_checks::sse);
 }
