@@ -132,7 +132,8 @@ impl Walk {
         (EVEN ^ (sums << 1)) & follows
     }
 
-    /// Which token follows which, and what that says.
+    /// Which token follows which, and what that says. Every token but the first stands behind exactly one
+    /// other, so it is enough to say for each kind what may stand behind it.
     fn relations(&mut self, t: &Tokens, loaded: Loaded, bytes: &[u8], at: usize) -> Option<Evidence> {
         let m = &t.masks;
         let scalar = !(t.inside | t.string_end | t.white | m.open | m.close | m.colon | m.comma);
@@ -157,8 +158,7 @@ impl Walk {
                 | (item & !(value | m.close))
                 | not_empty(bytes, at, item & m.close)
                 | (after_value & !(m.comma | m.close))
-                | (after_key & !(m.colon | m.comma | m.close))
-                | (m.colon & !after_key),
+                | (after_key & !(m.colon | m.comma | m.close)),
         })
     }
 
