@@ -214,7 +214,8 @@ mod tests {
     }
 
     async fn replaced<M: Message>(seat: &mut Seat<M>, old: ActorId) -> ActorId {
-        let seated = seat.0.wait_for(|holder| holder.as_ref().is_some_and(|h| h.get_id() != old)).await.unwrap();
+        let seated =
+            seat.0.wait_for(|holder| holder.as_ref().is_some_and(|h| h.get_id() != old)).await.unwrap();
         seated.as_ref().map(|holder| holder.get_id()).unwrap()
     }
 

@@ -3,6 +3,7 @@
 use super::super::testserver::{event, feed};
 use super::*;
 use crate::call::Delivery;
+use crate::transport::progress::ProgressPort;
 use crate::wire::era::Revision;
 
 type Dialect = fn(&str) -> String;
@@ -79,19 +80,20 @@ async fn progress_reaches_its_caller_and_comments_do_not() {
     let (tx, stream) = Answer::stream();
     let stream = Once::new(stream);
     let rig = answering(move |_| stream.take().unwrap()).await;
-    let (progress_in, mut progress) = mpsc::channel(4);
-    let exchange = rig.start_with("tools/call", "{}", |out| out.progress = Some(progress_in));
+    let progress = ProgressPort::default();
+    let port = progress.clone();
+    let exchange = rig.start_with("tools/call", "{}", |out| out.progress = Some(port));
     let id = exchange.id;
     tx.send(b": keep-alive\n\n".to_vec()).unwrap();
     let note = format!(
         r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{id},"progress":1}}}}"#
     );
     tx.send(event(&note).into_bytes()).unwrap();
-    let first = within(progress.recv()).await.unwrap();
-    assert_eq!(first, format!(r#"{{"progressToken":{id},"progress":1}}"#));
+    within(progress.arrived()).await;
+    assert_eq!(progress.take().unwrap(), format!(r#"{{"progressToken":{id},"progress":1}}"#));
     tx.send(event(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#)).into_bytes()).unwrap();
     answer(exchange).await.unwrap();
-    assert!(progress.try_recv().is_err());
+    assert!(progress.take().is_none());
 }
 
 #[tokio::test]
