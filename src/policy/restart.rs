@@ -69,6 +69,9 @@ pub struct RestartLaw {
     /// The verdict about the last incident, until the next start.
     pending: Option<Verdict>,
     was_ready: bool,
+    /// Why it was given up, once it runs on demand: until its debts are paid, the next failure
+    /// gives it up again for the same cause.
+    on_demand: Option<Cause>,
     last_demand: Option<Monotonic>,
 }
 
@@ -91,6 +94,7 @@ impl RestartLaw {
             phase: Phase::Down,
             pending: None,
             was_ready: false,
+            on_demand: None,
             last_demand: None,
         }
     }
@@ -135,6 +139,9 @@ impl RestartLaw {
             Phase::Ready { .. } | Phase::Down => {}
         }
         self.phase = Phase::Down;
+        if let Some(cause) = self.on_demand {
+            return Verdict::GiveUp(cause);
+        }
         while self.restarts.front().is_some_and(|due| now - *due >= self.spec.window) {
             self.restarts.pop_front();
         }
@@ -164,6 +171,7 @@ impl RestartLaw {
         self.restarts.clear();
         self.unready = 0;
         self.pending = None;
+        self.on_demand = None;
     }
 
     /// A call wants a server that was given up. Only one that was ready before is tried, at most
@@ -178,8 +186,10 @@ impl RestartLaw {
             return Err(Some(wait));
         }
         self.last_demand = Some(now);
-        // The attempt itself must not end in the old verdict at once, nor open a new budget.
-        self.unready = self.spec.max.saturating_sub(1);
+        // The attempt must not open a new budget.
+        if let Some(Verdict::GiveUp(cause)) = self.pending {
+            self.on_demand = Some(cause);
+        }
         Ok(())
     }
 
@@ -344,15 +354,23 @@ mod tests {
         assert_eq!(law.demanded(now + ms(59_999)), Err(Some(ms(1))));
         law.started(now);
         assert!(
-            matches!(law.failed(now + ms(5), 0), Verdict::GiveUp(Cause::NeverReady { .. })),
+            matches!(law.failed(now + ms(5), 0), Verdict::GiveUp(_)),
             "one attempt, no new budget"
         );
         assert_eq!(law.demanded(now + ms(60_000)), Ok(()));
         law.started(now + ms(60_000));
         law.ready(now + ms(60_100));
         assert!(
-            matches!(law.failed(now + ms(61_000), 0), Verdict::Again(_)),
-            "it came up: the ordinary law again"
+            matches!(law.failed(now + ms(61_000), 0), Verdict::GiveUp(_)),
+            "coming up alone pays nothing: else a server that crashes at once would be started for ever"
+        );
+        assert_eq!(law.demanded(now + ms(120_000)), Ok(()));
+        law.started(now + ms(120_000));
+        law.ready(now + ms(120_100));
+        law.completed();
+        assert!(
+            matches!(law.failed(now + ms(180_100), 0), Verdict::Again(_)),
+            "a minute ready with work done pays all: the ordinary law again"
         );
     }
 
