@@ -59,6 +59,11 @@ fn main() {
         peer::child(&args[2..]);
         return;
     }
+    // `only SIZE IN_FLIGHT PLACE RUNG`: one rung for a profiler.
+    if let Some(at) = args.iter().position(|arg| arg == "only") {
+        only(&args[at + 1..]);
+        return;
+    }
     let quick = args.iter().any(|arg| arg.eq_ignore_ascii_case("quick"));
     let scale = if quick { 10 } else { 1 };
     let loads = [
@@ -81,6 +86,18 @@ fn main() {
             ladder(load, place);
         }
     }
+}
+
+/// One rung, long enough for a profiler.
+fn only(words: &[String]) {
+    let number = |at: usize| words.get(at).and_then(|word| word.parse().ok()).unwrap_or(1);
+    let (size, in_flight) = (number(0), number(1));
+    let place = if words.iter().any(|word| word == "Child") { Where::Child } else { Where::InProcess };
+    let named = |rung: &&Rung| words.iter().any(|word| *word == format!("{rung:?}"));
+    let rung = *Rung::ALL.iter().find(named).unwrap_or(&Rung::Front);
+    let load = Load { shape: Shape::Plain, size, in_flight, calls: 1_000_000 };
+    let measured = rungs::measure(rung, place, load);
+    println!("{rung:?} {place:?}: p50 {:?}, {:.0} calls/s", measured.p50, measured.per_second);
 }
 
 /// Runs all rungs in turns, so that a busy moment of the machine hits each alike.

@@ -201,8 +201,9 @@ fn decide_tool(q: &Question<'_>, spec: &ServerSpec) -> Verdict {
         let why = "allowedTools of the server does not have it".to_owned();
         return refuse(Rule::NotAmongAllowed, why, "add it to the server's allowedTools");
     }
-    let look = look_of(tool);
-    if spec.trust == Trust::ReadOnly && look == Look::Mutates {
+    // Only a read-only server's tools are judged by their names.
+    let look = (spec.trust == Trust::ReadOnly).then(|| look_of(tool));
+    if look == Some(Look::Mutates) {
         let why = "the server is read-only and the name looks like a change".to_owned();
         return refuse(Rule::ReadOnlyServer, why, "give the server another `trust` if this tool is wanted");
     }
@@ -225,7 +226,7 @@ fn decide_tool(q: &Question<'_>, spec: &ServerSpec) -> Verdict {
         return Verdict::Run(Rule::ReadOnlyHint);
     }
     // What a read-only server's tool does must be known from its name; unknown means ask.
-    let must_ask = spec.trust == Trust::ReadOnly && look == Look::Unknown;
+    let must_ask = look == Some(Look::Unknown);
     if q.mode == Mode::Auto && !must_ask {
         return Verdict::Run(Rule::Mode(Mode::Auto));
     }

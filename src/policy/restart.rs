@@ -353,10 +353,7 @@ mod tests {
         assert_eq!(law.demanded(now), Ok(()));
         assert_eq!(law.demanded(now + ms(59_999)), Err(Some(ms(1))));
         law.started(now);
-        assert!(
-            matches!(law.failed(now + ms(5), 0), Verdict::GiveUp(_)),
-            "one attempt, no new budget"
-        );
+        assert!(matches!(law.failed(now + ms(5), 0), Verdict::GiveUp(_)), "one attempt, no new budget");
         assert_eq!(law.demanded(now + ms(60_000)), Ok(()));
         law.started(now + ms(60_000));
         law.ready(now + ms(60_100));
