@@ -144,6 +144,14 @@ pub(crate) trait Carrier: Send + Sync + std::fmt::Debug {
     fn stderr_tail(&self) -> String {
         String::new()
     }
+    /// The last line of stderr that is not blank, for a child.
+    fn stderr_last(&self) -> Option<String> {
+        None
+    }
+    /// Bytes of stderr so far, for a child.
+    fn stderr_total(&self) -> u64 {
+        0
+    }
     /// Handshake done: the revision is fixed, `initialized` may go out, side streams may open.
     fn established(&self, revision: crate::wire::era::Revision);
 }
@@ -222,6 +230,16 @@ impl Link {
     /// Last lines of stderr, for a child.
     pub fn stderr_tail(&self) -> String {
         self.carrier.stderr_tail()
+    }
+
+    /// The last line of stderr that is not blank, for a child.
+    pub fn stderr_last(&self) -> Option<String> {
+        self.carrier.stderr_last()
+    }
+
+    /// Bytes of stderr so far, for a child; cheap to ask.
+    pub fn stderr_total(&self) -> u64 {
+        self.carrier.stderr_total()
     }
 
     /// How much was odd so far; cheap to ask.

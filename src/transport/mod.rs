@@ -229,6 +229,11 @@ impl Attempt {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(Link::pid)
     }
 
+    /// The last line of the child's stderr that is not blank.
+    pub fn stderr_last(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(Link::stderr_last)
+    }
+
     /// Last lines of the child's stderr.
     pub fn stderr_tail(&self) -> String {
         let link = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -57,6 +57,17 @@ impl StderrRing {
         out
     }
 
+    /// The last line that is not blank; of a very long one the end. Cheap to ask after every call.
+    pub fn last_line(&self) -> Option<String> {
+        let mut line: Vec<u8> = {
+            let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let from_the_end = kept.bytes.iter().rev().skip_while(|b| b.is_ascii_whitespace());
+            from_the_end.take_while(|b| !matches!(b, b'\n' | b'\r')).take(STDERR_LINE_MAX).copied().collect()
+        };
+        line.reverse();
+        (!line.is_empty()).then(|| String::from_utf8_lossy(&line).into_owned())
+    }
+
     /// The last `lines` lines that are not blank.
     pub fn tail(&self, lines: usize) -> String {
         let text = self.text();
@@ -98,6 +109,21 @@ mod tests {
         ring.push(b"\r50%\r100%");
         assert!(ring.text().len() <= STDERR_KEPT_MAX);
         assert_eq!(ring.tail(1), "100%");
+    }
+
+    #[test]
+    fn the_last_line_is_the_last_that_says_something() {
+        let ring = StderrRing::default();
+        assert_eq!(ring.last_line(), None);
+        ring.push(b" \n\r\n");
+        assert_eq!(ring.last_line(), None);
+        ring.push("eins\n  zwölf €\n \t\n".as_bytes());
+        assert_eq!(ring.last_line().as_deref(), Some("  zwölf €"));
+        ring.push(b"10%\r20%\r");
+        assert_eq!(ring.last_line().as_deref(), Some("20%"));
+        ring.push("é".repeat(STDERR_LINE_MAX).as_bytes());
+        let line = ring.last_line().unwrap();
+        assert!(line.len() <= STDERR_LINE_MAX + "\u{fffd}".len() && line.ends_with('é'));
     }
 
     #[tokio::test]

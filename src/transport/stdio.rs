@@ -75,6 +75,14 @@ impl Carrier for StdioCarrier {
         self.ring.text()
     }
 
+    fn stderr_last(&self) -> Option<String> {
+        self.ring.last_line()
+    }
+
+    fn stderr_total(&self) -> u64 {
+        self.ring.total()
+    }
+
     fn established(&self, revision: Revision) {
         debug_assert!(matches!(revision.era(), Era::Legacy | Era::Modern));
         let _ = self.established.send(true);

@@ -9,6 +9,7 @@ mod lists;
 pub(crate) mod msg;
 mod outcome;
 mod reference;
+mod show;
 mod state;
 
 pub(crate) use actor::{ServerActor, ServerArgs};

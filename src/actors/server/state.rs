@@ -55,7 +55,7 @@ pub(crate) struct ServerState {
     pub(super) life: Life,
     pub(super) generation: Generation,
     pub(super) live: Option<Live>,
-    attempt: Option<(Attempt, TaskHandle)>,
+    pub(super) attempt: Option<(Attempt, TaskHandle)>,
     timers: HashMap<&'static str, TaskHandle>,
     /// Connections that are being ended in order.
     closing: BTreeMap<Generation, TaskHandle>,
@@ -74,7 +74,9 @@ pub(crate) struct ServerState {
     pub(super) list_read: BTreeMap<ListKind, Monotonic>,
     pub(super) list_warnings: BTreeMap<ListKind, String>,
     stop_ports: Vec<oneshot::Sender<()>>,
-    oddities: u64,
+    pub(super) oddities: u64,
+    /// Bytes of stderr that the view knows of.
+    pub(super) stderr_seen: u64,
     /// Why the restart law gave up, for the view.
     gave_up: Option<Cause>,
     pub(super) view: ServerView,
@@ -109,6 +111,7 @@ impl ServerState {
             list_warnings: BTreeMap::new(),
             stop_ports: Vec::new(),
             oddities: 0,
+            stderr_seen: 0,
             gave_up: None,
             view,
             dirty: true,
@@ -313,6 +316,7 @@ impl ServerState {
     /// Ends the current connection or attempt in order, in the background.
     fn disconnect(&mut self) {
         self.bulkhead.close();
+        self.refresh_stderr();
         let from_attempt = self.attempt.take().and_then(|(attempt, _task)| attempt.take());
         let link = self.live.take().map(|live| live.link).or(from_attempt);
         self.lists.clear();
@@ -391,88 +395,6 @@ impl ServerState {
         self.dirty = true;
     }
 
-    /// Redacted, one line, without control characters.
-    pub(super) fn clean(&self, text: &str) -> String {
-        let text = self.args.redactor.text(text);
-        crate::shaping::render::one_line(&text, VIEW_TEXT_MAX)
-    }
-
-    /// Publishes the view; readers wake only when something besides counters changed.
-    pub(super) fn publish(&mut self) {
-        let late = matches!(self.life, Life::Connecting { late: true, .. });
-        if late != self.view.late {
-            self.view.late = late;
-            self.dirty = true;
-        }
-        self.view.in_flight = self.bulkhead.in_flight();
-        self.view.queued = self.bulkhead.queued();
-        if self.dirty {
-            self.refresh_texts();
-        }
-        let (view, dirty) = (&self.view, std::mem::take(&mut self.dirty));
-        self.args.view.send_if_modified(|out| {
-            if dirty {
-                out.clone_from(view);
-            } else {
-                out.in_flight = view.in_flight;
-                out.queued = view.queued;
-                out.calls_ok = view.calls_ok;
-                out.calls_failed = view.calls_failed;
-            }
-            dirty
-        });
-    }
-
-    fn refresh_texts(&mut self) {
-        let (pid, stderr) = match (&self.live, &self.attempt) {
-            (Some(live), _) => (live.link.pid(), live.link.stderr_tail()),
-            (None, Some((attempt, _))) => (attempt.pid(), attempt.stderr_tail()),
-            (None, None) => (None, String::new()),
-        };
-        self.view.pid = pid;
-        if let Some(last) = stderr.lines().rev().find(|line| !line.trim().is_empty()) {
-            self.view.last_stderr = Some(self.clean(last));
-        }
-        self.view.warnings = self.warnings();
-        self.view.listed = self.live.is_some() && self.lists.is_empty();
-    }
-
-    /// What the link counted since the last look belongs into the view.
-    pub(super) fn notice_oddities(&mut self) {
-        let seen = self.live.as_ref().map_or(0, |live| live.link.oddities());
-        if seen != self.oddities {
-            self.oddities = seen;
-            self.dirty = true;
-        }
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        let mut warnings: Vec<String> = self.list_warnings.values().map(|text| self.clean(text)).collect();
-        for kind in ListKind::ALL {
-            warnings.extend(self.catalog.list(kind).warnings.iter().map(|text| self.clean(text)));
-        }
-        let Some(live) = &self.live else { return warnings };
-        let counters = live.link.counters();
-        if counters.noise > 0 {
-            let sample = counters.last_noise.as_deref().unwrap_or_default();
-            warnings.push(self.clean(&format!(
-                "the server writes text to stdout that is no protocol ({} lines, last: {sample})",
-                counters.noise
-            )));
-        }
-        if counters.malformed > 0 {
-            warnings.push(format!("{} answers broke the protocol", counters.malformed));
-        }
-        if counters.unmatched > 0 {
-            let id = counters.last_unmatched.as_deref().unwrap_or_default();
-            warnings.push(self.clean(&format!(
-                "{} answers came for nobody (late, or with a wrong id; last id {id})",
-                counters.unmatched
-            )));
-        }
-        warnings
-    }
-
     /// Lets go of everything; tasks end with their handles.
     pub(super) fn release(&mut self) {
         self.bulkhead.drain_waiting();
@@ -483,6 +405,3 @@ impl ServerState {
         self.live = None;
     }
 }
-
-/// Longest text in a view, in characters.
-const VIEW_TEXT_MAX: usize = 500;

@@ -1,0 +1,110 @@
+//! What everyone may see of one server: keeps the texts of its view fresh and publishes
+//! it. Everything is redacted on its way in. Called at the end of every handler.
+
+use super::state::ServerState;
+use crate::catalog::items::ListKind;
+use crate::policy::lifecycle::Life;
+use crate::transport::Attempt;
+
+/// Longest text in a view, in characters.
+const VIEW_TEXT_MAX: usize = 500;
+
+impl ServerState {
+    /// Redacted, one line, without control characters.
+    pub(super) fn clean(&self, text: &str) -> String {
+        let text = self.args.redactor.text(text);
+        crate::shaping::render::one_line(&text, VIEW_TEXT_MAX)
+    }
+
+    /// Publishes the view; readers wake only when something besides counters changed.
+    pub(super) fn publish(&mut self) {
+        let late = matches!(self.life, Life::Connecting { late: true, .. });
+        if late != self.view.late {
+            self.view.late = late;
+            self.dirty = true;
+        }
+        self.view.in_flight = self.bulkhead.in_flight();
+        self.view.queued = self.bulkhead.queued();
+        self.refresh_stderr();
+        if self.dirty {
+            self.refresh_texts();
+        }
+        let (view, dirty) = (&self.view, std::mem::take(&mut self.dirty));
+        self.args.view.send_if_modified(|out| {
+            if dirty {
+                out.clone_from(view);
+            } else {
+                out.in_flight = view.in_flight;
+                out.queued = view.queued;
+                out.calls_ok = view.calls_ok;
+                out.calls_failed = view.calls_failed;
+                if out.last_stderr != view.last_stderr {
+                    out.last_stderr.clone_from(&view.last_stderr);
+                }
+            }
+            dirty
+        });
+    }
+
+    /// What a server logs reaches the view with the next call; nobody is woken for it.
+    pub(super) fn refresh_stderr(&mut self) {
+        let (seen, last) = match (&self.live, &self.attempt) {
+            (Some(live), _) => match live.link.stderr_total() {
+                seen if seen == self.stderr_seen => return,
+                seen => (seen, live.link.stderr_last()),
+            },
+            (None, Some((attempt, _))) => (0, attempt.stderr_last()),
+            (None, None) => return,
+        };
+        self.stderr_seen = seen;
+        if let Some(last) = last {
+            self.view.last_stderr = Some(self.clean(&last));
+        }
+    }
+
+    fn refresh_texts(&mut self) {
+        let attempt = self.attempt.as_ref().map(|(attempt, _)| attempt);
+        self.view.pid = match &self.live {
+            Some(live) => live.link.pid(),
+            None => attempt.and_then(Attempt::pid),
+        };
+        self.view.warnings = self.warnings();
+        self.view.listed = self.live.is_some() && self.lists.is_empty();
+    }
+
+    /// What the link counted since the last look belongs into the view.
+    pub(super) fn notice_oddities(&mut self) {
+        let seen = self.live.as_ref().map_or(0, |live| live.link.oddities());
+        if seen != self.oddities {
+            self.oddities = seen;
+            self.dirty = true;
+        }
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings: Vec<String> = self.list_warnings.values().map(|text| self.clean(text)).collect();
+        for kind in ListKind::ALL {
+            warnings.extend(self.catalog.list(kind).warnings.iter().map(|text| self.clean(text)));
+        }
+        let Some(live) = &self.live else { return warnings };
+        let counters = live.link.counters();
+        if counters.noise > 0 {
+            let sample = counters.last_noise.as_deref().unwrap_or_default();
+            warnings.push(self.clean(&format!(
+                "the server writes text to stdout that is no protocol ({} lines, last: {sample})",
+                counters.noise
+            )));
+        }
+        if counters.malformed > 0 {
+            warnings.push(format!("{} answers broke the protocol", counters.malformed));
+        }
+        if counters.unmatched > 0 {
+            let id = counters.last_unmatched.as_deref().unwrap_or_default();
+            warnings.push(self.clean(&format!(
+                "{} answers came for nobody (late, or with a wrong id; last id {id})",
+                counters.unmatched
+            )));
+        }
+        warnings
+    }
+}
