@@ -1,6 +1,7 @@
 //! What the integration tests share: a runtime on in-process servers that follow a
 //! script, and short ways to call them. The fakes are at the wire; our own actors are real.
 
+pub mod bad;
 mod peer;
 
 use std::collections::BTreeMap;
