@@ -77,6 +77,7 @@ impl ServerState {
                 let announced = self.live.as_ref().is_some_and(|live| live.established.offers.tools);
                 if kind != ListKind::Tools || announced {
                     self.list_warnings.insert(kind, cause);
+                    self.mark_incomplete(kind);
                 }
             }
         }
@@ -88,6 +89,15 @@ impl ServerState {
             self.refresh_later(kind);
         }
         self.dirty = true;
+    }
+
+    /// What could not be read may exist: nothing is unknown until the list has been read.
+    fn mark_incomplete(&mut self, kind: ListKind) {
+        if !self.catalog.list(kind).incomplete {
+            let mut catalog = (*self.catalog).clone();
+            catalog.list_mut(kind).incomplete = true;
+            self.catalog = Arc::new(catalog);
+        }
     }
 
     /// Whether parameters may have to be mirrored in headers: modern HTTP alone has that.
