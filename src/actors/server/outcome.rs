@@ -16,6 +16,7 @@ pub(super) fn bad_params(server: &ServerId, item: &str, error: &SpliceError) -> 
     let text = match error {
         SpliceError::NotAnObject => "params must be a JSON object".to_owned(),
         SpliceError::MetaNotAnObject => "params._meta must be a JSON object".to_owned(),
+        SpliceError::ArgumentsNotAnObject => "params.arguments must be a JSON object".to_owned(),
         SpliceError::Json(at) => format!("params are not valid JSON: {at:?}"),
     };
     CallError::refused(ErrorCode::InvalidArguments, Phase::Validate, Origin::Caller, text)

@@ -320,6 +320,11 @@ pub fn splice(data: &[u8]) {
             let meta = envelope::member(params.trim_ascii(), "_meta");
             assert!(valid && meta.is_some_and(|span| params.trim_ascii()[span.start] != b'{'));
         }
+        Err(SpliceError::ArgumentsNotAnObject) => {
+            let arguments = envelope::member(params.trim_ascii(), "arguments");
+            let other = arguments.is_some_and(|span| params.trim_ascii()[span.start] != b'{');
+            assert!(valid && request.arguments_default && other);
+        }
         Err(SpliceError::NotAnObject | SpliceError::Json(_)) => {
             assert!(!(valid && object), "{spliced:?}");
         }
@@ -361,6 +366,7 @@ fn spliced_request(request: &RequestSplice<'_>, message: &[u8]) {
     }
     let default = request.arguments_default.then(|| "{}".to_owned());
     assert_eq!(last(&new, "arguments"), last(&old, "arguments").or(default));
+    assert!(!request.arguments_default || last(&new, "arguments").is_some_and(|raw| raw.starts_with('{')));
     meta(request, last(&old, "_meta"), last(&new, "_meta"));
 }
 

@@ -44,7 +44,8 @@ pub struct RequestSplice<'a> {
     pub params: &'a Bytes,
     /// Key in `params` and the raw value (unescaped text) to put there: `("name", "echo")`. Added when absent.
     pub name: Option<(&'a str, &'a str)>,
-    /// Whether a missing `arguments` is added as `{}` (`tools/call`: strict servers refuse its absence).
+    /// Whether a missing `arguments` is added as `{}` (`tools/call`: strict servers refuse its absence), and
+    /// one that is no object refused: the protocol has no other, and servers read it as they please.
     pub arguments_default: bool,
     /// Whether a progress token is sent. If not, one of the caller's is taken out: it means nothing on this link.
     pub progress: bool,
@@ -61,6 +62,8 @@ pub enum SpliceError {
     Json(ScanError),
     /// `params._meta` is there and no object.
     MetaNotAnObject,
+    /// `params.arguments` of a call is there and no object.
+    ArgumentsNotAnObject,
 }
 
 /// Builds `{"jsonrpc":"2.0","id":N,"method":M,"params":{…}}` around the caller's
@@ -103,8 +106,12 @@ fn edits(s: &RequestSplice<'_>, params: &Bytes) -> Result<Vec<Cut>, SpliceError>
         object.set(key, quoted(value));
     }
     object.keep_last("arguments");
-    if s.arguments_default && object.value("arguments").is_none() {
-        object.add("arguments", b"{}");
+    if s.arguments_default {
+        match object.value("arguments") {
+            None => object.add("arguments", b"{}"),
+            Some(span) if params[span.start] != b'{' => return Err(SpliceError::ArgumentsNotAnObject),
+            Some(_) => {}
+        }
     }
     object.keep_last(META);
     let meta = match object.value(META) {

@@ -33,16 +33,16 @@ fn a_call_gets_our_id_name_token_and_arguments() {
             r#"{"name":"echo","arguments":{"a": 1.10},"_meta":{"progressToken":7}}"#,
         ),
         (
-            r#"{"_meta":{"progressToken":"abc","k":1},"arguments":null,"x":[ ],"name":5}"#,
-            r#"{"_meta":{"progressToken":7,"k":1},"arguments":null,"x":[ ],"name":"echo"}"#,
+            r#"{"_meta":{"progressToken":"abc","k":1},"arguments":{"b":null},"x":[ ],"name":5}"#,
+            r#"{"_meta":{"progressToken":7,"k":1},"arguments":{"b":null},"x":[ ],"name":"echo"}"#,
         ),
         (
             r#"{"n\u0061me":"evil","name":"y","arguments":{}, "name":"z" , "_meta":{}}"#,
             r#"{"arguments":{}, "name":"echo" , "_meta":{"progressToken":7}}"#,
         ),
         (
-            r#"{"_meta":{"a":1},"arguments":1,"_meta":{"b":2},"arguments":2,"name":"q"}"#,
-            r#"{"_meta":{"b":2,"progressToken":7},"arguments":2,"name":"echo"}"#,
+            r#"{"_meta":{"a":1},"arguments":1,"_meta":{"b":2},"arguments":{"c":2},"name":"q"}"#,
+            r#"{"_meta":{"b":2,"progressToken":7},"arguments":{"c":2},"name":"echo"}"#,
         ),
         (
             "{\"name\":\"a\",\n\r\t\"arguments\":\n{}}",
@@ -82,6 +82,10 @@ fn params_that_are_no_object_are_refused_with_the_reason() {
     }
     for meta in ["null", "[]", "\"x\"", "7"] {
         assert_eq!(refused(&format!(r#"{{"_meta":{meta}}}"#)), SpliceError::MetaNotAnObject, "{meta}");
+    }
+    for arguments in ["null", "[]", "\"x\"", "7", "{},\"\\u0061rguments\":null"] {
+        let params = format!(r#"{{"arguments": {arguments}}}"#);
+        assert_eq!(refused(&params), SpliceError::ArgumentsNotAnObject, "{arguments}");
     }
     assert_eq!(refused("{\"a\":\"x\ny\"}"), SpliceError::Json(ScanError::Syntax { at: 7 }));
     assert_eq!(refused("{} {}"), SpliceError::Json(ScanError::Syntax { at: 3 }));
