@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "in a test, a panic is the report")]
 #![expect(clippy::disallowed_methods, reason = "tests play peers and callers, and look at the clock")]
 
+mod arguments;
 mod calls;
 mod catalogs;
 mod cli;
@@ -15,10 +16,12 @@ mod demo;
 mod framing;
 mod handshake;
 mod http;
+mod naming;
 mod noise;
 mod paging;
 mod promises;
 mod rpc;
+mod schemas;
 mod settling;
 mod starting;
 mod supervision;

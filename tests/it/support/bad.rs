@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use callboard::call::{CallError, CallReply};
+use callboard::call::{CallError, CallReply, Target};
 use callboard::catalog::items::{Item, ListKind, ServerCatalog};
 use callboard::config::spec::{SecretText, ServerSpec, TransportSpec};
 use callboard::id::ServerId;
@@ -45,6 +45,13 @@ pub fn runs<const N: usize>(report: &str) -> [Vec<String>; N] {
 pub fn flags(report: &str) -> Vec<String> {
     let [flags] = runs(report);
     flags
+}
+
+/// The only set of flags of a report that names files in `{dir}`.
+#[track_caller]
+pub fn flags_in(report: &str, dir: &Path) -> Vec<String> {
+    let dir = dir.display().to_string();
+    flags(report).into_iter().map(|flag| flag.replace("{dir}", &dir)).collect()
 }
 
 /// The misbehaving server, built beside the tests.
@@ -250,6 +257,22 @@ impl Host {
         let params = json!({"name": tool, "arguments": arguments}).to_string();
         let frontend = self.runtime.frontend();
         let call = frontend.call(request(server, tool, &params), None);
+        tokio::time::timeout(PATIENCE, call).await.expect("the call takes too long")
+    }
+
+    /// The exposed names of a server's tools, by raw name.
+    pub fn exposed(&self, server: &str) -> BTreeMap<String, String> {
+        let catalog = self.runtime.catalog();
+        let of_server = catalog.tools.iter().filter(|tool| tool.route.server.as_str() == server);
+        of_server.map(|tool| (tool.route.item.name.clone(), tool.name.clone())).collect()
+    }
+
+    /// Calls whatever a name means in the merged catalogue.
+    pub async fn call_named(&self, name: &str) -> Result<CallReply, CallError> {
+        let mut asked = request("", "", &json!({"name": name, "arguments": {}}).to_string());
+        asked.target = Target::Exposed(name.to_owned());
+        let frontend = self.runtime.frontend();
+        let call = frontend.call(asked, None);
         tokio::time::timeout(PATIENCE, call).await.expect("the call takes too long")
     }
 
