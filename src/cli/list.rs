@@ -15,10 +15,13 @@ use crate::config::effective::{Setting, effective, masked_entry, state_word};
 use crate::config::spec::{Entry, EntryState, Issue, Severity, Source};
 
 /// What is shown when nothing is configured.
-pub const NOTHING: &str = "No server is configured. Add one:\n  \
+const NOTHING: &str = "No server is configured. Add one:\n  \
     callboard mcp add files -- npx -y @modelcontextprotocol/server-filesystem .\n  \
     callboard mcp add docs https://example.com/mcp\n\
     Or see Callboard work without any: callboard demo";
+
+/// What is shown when no server is known because a source can't be read.
+const UNREADABLE: &str = "No server could be read: correct the file that the warning names.";
 
 /// Where something was written.
 #[derive(Serialize)]
@@ -130,12 +133,17 @@ pub fn list(ctx: &Ctx) -> Result<Answer, Failure> {
         files: files(ctx),
     };
     let all: Vec<&Entry> = servers.entries.iter().chain(&servers.pending).collect();
-    let human = if all.is_empty() { NOTHING.to_owned() } else { list_text(ctx, &all) };
+    let human = if all.is_empty() { nothing(ctx).to_owned() } else { list_text(ctx, &all) };
     Ok(Answer::new("callboard.list/1", &view, human)?.warn(ctx.warnings()).ending(source_exit(ctx)))
 }
 
+/// What is said when no server is known: a file that can't be read is not an empty one.
+pub fn nothing(ctx: &Ctx) -> &'static str {
+    if ctx.has_broken_source() { UNREADABLE } else { NOTHING }
+}
+
 /// A source that can't be used leaves the answer incomplete.
-fn source_exit(ctx: &Ctx) -> Exit {
+pub fn source_exit(ctx: &Ctx) -> Exit {
     if ctx.has_broken_source() { Exit::Config } else { Exit::Ok }
 }
 

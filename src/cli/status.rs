@@ -10,7 +10,7 @@ use super::args::StatusArgs;
 use super::ctx::Ctx;
 use super::exit::Exit;
 use super::failure::Failure;
-use super::list::NOTHING;
+use super::list::{nothing, source_exit};
 use super::out::{self, Answer};
 use super::session::{plan, waiting, with_runtime};
 use super::status_view::{StatusRow, is_expected, is_healthy, sheet_text, table_text};
@@ -40,8 +40,9 @@ pub async fn status(ctx: &Ctx, args: StatusArgs) -> Result<Done, Failure> {
         None => Vec::new(),
     };
     if ctx.loaded.servers.entries.is_empty() {
-        let view = StatusView { healthy: true, servers: Vec::new() };
-        return Ok(Answer::new(SCHEMA, &view, NOTHING)?.warn(ctx.warnings()).into());
+        let view = StatusView { healthy: !ctx.has_broken_source(), servers: Vec::new() };
+        let answer = Answer::new(SCHEMA, &view, nothing(ctx))?.warn(ctx.warnings());
+        return Ok(answer.ending(source_exit(ctx)).into());
     }
     let plan = plan(ctx, &wanted);
     if args.watch {
@@ -71,14 +72,18 @@ pub async fn status(ctx: &Ctx, args: StatusArgs) -> Result<Done, Failure> {
 fn answer(ctx: &Ctx, views: &[ServerView], one: Option<&ServerId>) -> Result<Answer, Failure> {
     let healthy = match one {
         Some(_) => views.iter().all(|view| is_healthy(view.state)),
-        None => views.iter().all(|view| is_expected(view.state)),
+        None => views.iter().all(|view| is_expected(view.state)) && !ctx.has_broken_source(),
     };
     let human = match (one, views) {
         (Some(_), [view]) => sheet_text(view, wall(), ctx.style()),
         _ => table_text(views, ctx.style()),
     };
     let view = StatusView { healthy, servers: views.iter().map(StatusRow::from).collect() };
-    let exit = if healthy { Exit::Ok } else { Exit::Unhealthy };
+    let exit = match (healthy, one) {
+        (true, _) => Exit::Ok,
+        (false, None) if ctx.has_broken_source() => Exit::Config,
+        (false, _) => Exit::Unhealthy,
+    };
     Ok(Answer::new(SCHEMA, &view, human)?.warn(ctx.warnings()).ending(exit))
 }
 

@@ -15,7 +15,7 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::invoke::{Invocation, Outcome, invoke};
 use super::items::{ConflictView, Listing, conflicts, items_text, listing, prompts_text};
-use super::list::NOTHING;
+use super::list::nothing;
 use super::once::pick;
 use super::out::Answer;
 use super::save;
@@ -105,7 +105,7 @@ fn none(ctx: &Ctx, args: &MaybeServer, what: &str) -> String {
         return format!("The server offers no {what}.");
     }
     let any = ctx.loaded.servers.entries.iter().any(|entry| matches!(entry.state, EntryState::Ready(_)));
-    if any { format!("No server offers {what}.") } else { NOTHING.to_owned() }
+    if any { format!("No server offers {what}.") } else { nothing(ctx).to_owned() }
 }
 
 fn or_none(text: String, none: impl FnOnce() -> String) -> String {
