@@ -36,7 +36,8 @@ fn a_typed_call_without_arguments_sends_an_empty_object() {
 #[tokio::test]
 async fn arguments_that_are_no_object_are_refused_before_the_server() {
     let folder = tempfile::tempdir().unwrap();
-    let host = Host::of(&bad::flags_in("B071", folder.path())).await;
+    let [flags] = bad::runs_in("B071", folder.path());
+    let host = Host::of(&flags).await;
     let ask = async |arguments: &str| {
         let params = format!(r#"{{"name":"count"{arguments}}}"#);
         host.runtime.frontend().call(request("s", "count", &params), None).await

@@ -53,6 +53,11 @@ impl Home {
         Ran::new(words, self.command(words).output().unwrap())
     }
 
+    /// Runs it to its end with these variables too.
+    pub(crate) fn run_env(&self, env: &[(&str, &str)], words: &[&str]) -> Ran {
+        Ran::new(words, self.command(words).envs(env.iter().copied()).output().unwrap())
+    }
+
     /// Runs it with that on stdin.
     pub(crate) fn run_with(&self, words: &[&str], stdin: &str) -> Ran {
         let mut child = self

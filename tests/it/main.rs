@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "in a test, a panic is the report")]
 #![expect(clippy::disallowed_methods, reason = "tests play peers and callers, and look at the clock")]
 
+mod aggregation;
 mod arguments;
 mod calls;
 mod catalogs;
@@ -12,6 +13,8 @@ mod cli_config;
 mod cli_edit;
 mod cli_home;
 mod cli_terminal;
+mod concurrency;
+mod configuration;
 mod demo;
 mod framing;
 mod handshake;

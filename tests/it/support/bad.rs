@@ -47,11 +47,11 @@ pub fn flags(report: &str) -> Vec<String> {
     flags
 }
 
-/// The only set of flags of a report that names files in `{dir}`.
+/// As `runs`, with `{dir}` in a flag standing for this folder.
 #[track_caller]
-pub fn flags_in(report: &str, dir: &Path) -> Vec<String> {
+pub fn runs_in<const N: usize>(report: &str, dir: &Path) -> [Vec<String>; N] {
     let dir = dir.display().to_string();
-    flags(report).into_iter().map(|flag| flag.replace("{dir}", &dir)).collect()
+    runs(report).map(|flags| flags.into_iter().map(|flag| flag.replace("{dir}", &dir)).collect())
 }
 
 /// The misbehaving server, built beside the tests.
@@ -79,22 +79,45 @@ pub fn trace(file: &Path, kind: &str) -> Vec<Value> {
     lines.filter(|event| event["ev"] == kind).collect()
 }
 
+/// A `badmcp --http` that the test itself started; it ends with its stdin, or here.
+pub struct Web {
+    /// The process.
+    pub child: Child,
+    /// Where it listens.
+    pub port: u16,
+}
+
+impl Drop for Web {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Web {
+    /// Starts one with these flags and waits until it listens; `port` is a file that is not there yet.
+    pub async fn start(flags: &[String], port: &Path) -> Self {
+        let mut command = Command::new(program());
+        command.args(flags).args(["--http", "--die-with-stdin", "--port-file"]).arg(port);
+        let child = command.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut web = Self { child, port: 0 };
+        until("it listens", || port.exists()).await;
+        web.port = std::fs::read_to_string(port).unwrap().trim().parse().unwrap();
+        web
+    }
+
+    /// Its address with a path, such as `/mcp`.
+    pub fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
+    }
+}
+
 /// Servers on their way into one runtime.
 pub struct Yard {
     folder: tempfile::TempDir,
     plan: RuntimePlan,
-    web: Vec<Running>,
+    web: Vec<Web>,
     traces: BTreeMap<String, PathBuf>,
-}
-
-/// A server that the test itself started.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 impl Yard {
@@ -122,18 +145,10 @@ impl Yard {
         args.extend(["--trace".to_owned(), trace.display().to_string()]);
         let mut spec = spec(name);
         if flags.iter().any(|flag| flag == "--http") {
-            args.extend([
-                "--die-with-stdin".to_owned(),
-                "--port-file".to_owned(),
-                port.display().to_string(),
-            ]);
-            let mut command = Command::new(program());
-            command.args(&args).stdin(Stdio::piped()).stderr(Stdio::null());
-            self.web.push(Running(command.spawn().unwrap()));
-            until("it listens", || port.exists()).await;
-            let port = std::fs::read_to_string(&port).unwrap();
-            let url = SecretText::new(format!("http://127.0.0.1:{}/mcp", port.trim()));
+            let web = Web::start(&args, &port).await;
+            let url = SecretText::new(web.url("/mcp"));
             spec.transport = TransportSpec::Http { url, headers: Vec::new() };
+            self.web.push(web);
         } else {
             spec.transport = TransportSpec::Stdio {
                 command: program().display().to_string(),
@@ -184,7 +199,7 @@ pub struct Host {
     /// The runtime.
     pub runtime: Runtime,
     traces: BTreeMap<String, PathBuf>,
-    _web: Vec<Running>,
+    _web: Vec<Web>,
     _folder: tempfile::TempDir,
 }
 
