@@ -3,13 +3,12 @@
 
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use callboard::call::Delivery;
+use callboard::call::{Delivery, ErrorCode};
 use callboard::catalog::items::ListKind;
-use callboard::config::spec::{SecretText, TransportSpec};
+use callboard::config::spec::{SecretText, ServerSpec, TransportSpec};
 use callboard::runtime::RuntimePlan;
 use callboard::transport::http::{Client, param_headers};
 use callboard::transport::link::{ExchangeError, ExchangeFault, LinkEvent, Outbound, Reply};
@@ -21,50 +20,29 @@ use callboard::wire::splice::{self, RequestSplice};
 use serde_json::Value;
 
 use crate::support;
+use crate::support::bad::{self, PATIENCE, Web, Yard, until};
 
-const PATIENCE: Duration = Duration::from_secs(20);
 const FRAME_MAX: usize = 16 << 20;
 
-/// A running `badmcp --http`; it ends with its stdin.
+/// A running `badmcp --http` with the files that a test looks at.
 struct Bad {
-    child: Child,
+    web: Web,
     folder: tempfile::TempDir,
-    port: u16,
 }
 
-impl Drop for Bad {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// The sets of flags of a field report, each as one text.
+fn runs<const N: usize>(report: &str) -> [String; N] {
+    bad::runs(report).map(|flags| flags.join(" "))
 }
 
 impl Bad {
     async fn start(flags: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name);
-        let mut program = std::env::current_exe().unwrap();
-        program.pop();
-        program.pop();
-        let child = Command::new(program.join("examples/badmcp"))
-            .args(["--http", "0", "--die-with-stdin", "--port-file"])
-            .arg(path("port"))
-            .arg("--trace")
-            .arg(path("trace"))
-            .arg("--control")
-            .arg(path("control"))
-            .arg("--count")
-            .arg(path("count"))
-            .args(flags.split_whitespace())
-            .stdin(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("badmcp is built by `cargo test`");
-        let mut bad = Self { child, folder, port: 0 };
-        let file = bad.path("port");
-        until("badmcp listens", || file.exists()).await;
-        bad.port = std::fs::read_to_string(&file).unwrap().trim().parse().unwrap();
-        bad
+        let mut words: Vec<String> = flags.split_whitespace().map(str::to_owned).collect();
+        for file in ["trace", "control", "count"] {
+            words.extend([format!("--{file}"), folder.path().join(file).display().to_string()]);
+        }
+        Self { web: Web::start(&words, &folder.path().join("port")).await, folder }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -72,7 +50,7 @@ impl Bad {
     }
 
     fn endpoint(&self, path: &str) -> HttpEndpoint {
-        HttpEndpoint { url: format!("http://127.0.0.1:{}{path}", self.port), headers: Vec::new() }
+        HttpEndpoint { url: self.web.url(path), headers: Vec::new() }
     }
 
     fn command(&self, line: &str) {
@@ -83,9 +61,7 @@ impl Bad {
 
     /// The events of one kind in the trace.
     fn trace(&self, kind: &str) -> Vec<Value> {
-        let text = std::fs::read_to_string(self.path("trace")).unwrap();
-        let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        lines.filter(|event| event["ev"] == kind).collect()
+        bad::trace(&self.path("trace"), kind)
     }
 
     /// How often a method arrived.
@@ -97,17 +73,6 @@ impl Bad {
     fn executed(&self) -> usize {
         std::fs::read_to_string(self.path("count")).unwrap_or_default().lines().count()
     }
-}
-
-/// Waits for a condition on files of another process.
-async fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let mut tick = tokio::time::interval(Duration::from_millis(5));
-    let wait = async {
-        while !holds() {
-            tick.tick().await;
-        }
-    };
-    assert!(tokio::time::timeout(PATIENCE, wait).await.is_ok(), "never: {what}");
 }
 
 fn settings(protocol: ProtocolChoice) -> LinkSettings {
@@ -189,7 +154,8 @@ async fn tools(connection: &Connection) -> usize {
 
 #[tokio::test]
 async fn an_expired_session_is_renewed_once_per_expiry() {
-    let (bad, connection) = connected("--session-expire 3").await;
+    let [flags, _] = runs("B082");
+    let (bad, connection) = connected(&flags).await;
     for n in 0..10 {
         echo(&connection, &format!("call {n}")).await;
     }
@@ -199,7 +165,8 @@ async fn an_expired_session_is_renewed_once_per_expiry() {
 
 #[tokio::test]
 async fn a_session_that_never_works_is_a_clear_failure_after_two_initializes() {
-    let (bad, connection) = connected("--session-expire 0").await;
+    let [_, flags] = runs("B082");
+    let (bad, connection) = connected(&flags).await;
     let error = call(&connection, "echo", "{}").await.unwrap_err();
     assert!(matches!(&error.fault, ExchangeFault::Lost(LinkFault::Config(text)) if text.contains("session")));
     assert_eq!(error.delivery, Delivery::NotSent);
@@ -209,23 +176,25 @@ async fn a_session_that_never_works_is_a_clear_failure_after_two_initializes() {
 
 #[tokio::test]
 async fn other_spellings_of_a_lost_session_are_renewed_too() {
-    for flags in ["--session-expire-200", "--session-400"] {
-        let (bad, connection) = connected(flags).await;
+    let [as_success, as_bad_request, twice] = runs("B083");
+    for flags in [as_success, as_bad_request] {
+        let (bad, connection) = connected(&flags).await;
         for n in 0..4 {
             echo(&connection, &format!("call {n}")).await;
         }
         assert_eq!(bad.count("initialize"), 1 + 3, "{flags}");
     }
-    let (bad, connection) = connected("--session-id-dup-header").await;
+    let (bad, connection) = connected(&twice).await;
     echo(&connection, "one id").await;
     assert_eq!(bad.count("initialize"), 1);
 }
 
 #[tokio::test]
 async fn every_stream_dialect_works() {
+    let [all, others] = runs("B085");
     for flags in [
-        "--sse-crlf --sse-multiline --sse-comments --sse-no-event-name --dribble 1",
-        "--http-answer sse --sse-cr --content-charset",
+        all.as_str(),
+        &others,
         "--http-answer sse --sse-prime --sse-multiline",
         "--http-answer sse --dribble 3 --no-keep-alive",
         "--http-answer json --content-charset",
@@ -239,18 +208,27 @@ async fn every_stream_dialect_works() {
 }
 
 #[tokio::test]
-async fn comments_keep_a_stream_alive_and_the_result_arrives() {
-    let (_bad, connection) = connected("--sse-comments 50 --http-answer sse --slow 600").await;
-    echo(&connection, "late").await;
+async fn comments_are_life_of_the_stream_and_no_progress_of_the_call() {
+    let [answers, silent] = bad::runs("B086");
+    let idle = |millis| move |spec: &mut ServerSpec| spec.timeouts.idle = Duration::from_millis(millis);
+    let yard = Yard::new().tuned("answers", &answers, idle(9000)).await;
+    let host = yard.tuned("silent", &silent, idle(700)).await.ready().await;
+    let arguments = serde_json::json!({"text": "x"});
+    let (_, failed) = tokio::join!(host.echo("answers", "late"), host.call("silent", "echo", &arguments));
+    let error = failed.unwrap_err();
+    assert_eq!((error.code, error.delivery), (ErrorCode::TimeoutIdle, Delivery::Unknown), "{error:?}");
+    for server in ["answers", "silent"] {
+        assert_eq!(host.view(server).restarts, 0, "the connection itself is well");
+        let streams = host.trace(server, "http").iter().filter(|head| head["method"] == "GET").count();
+        assert!(streams <= 1, "{server}: its stream was opened again");
+    }
+    host.end().await;
 }
 
 #[tokio::test]
 async fn strict_servers_are_satisfied_whatever_headers_are_configured() {
-    for flags in [
-        "--strict-accept",
-        "--strict-version-header --init-version 2025-03-26",
-        "--era modern --strict-accept",
-    ] {
+    let ([accept], [version]) = (runs("B088"), runs("B089"));
+    for flags in [accept.as_str(), &version, "--era modern --strict-accept"] {
         let bad = Bad::start(flags).await;
         let mut endpoint = bad.endpoint("/mcp");
         endpoint.headers = vec![("accept".into(), "*/*".into()), ("MCP-Protocol-Version".into(), "1".into())];
@@ -269,18 +247,17 @@ async fn strict_servers_are_satisfied_whatever_headers_are_configured() {
 
 #[tokio::test]
 async fn redirects_follow_the_rules() {
-    let (_bad, connection) = connected("--redirect 307:/mcp/").await;
+    let ([same_method, other_method, endless], [elsewhere]) = (runs("B091"), runs("B092"));
+    let (_bad, connection) = connected(&same_method).await;
     echo(&connection, "followed").await;
 
     let began = Instant::now();
-    let LinkFault::Config(text) = refused("--redirect 301:/mcp/", "/mcp").await else {
-        panic!("another fault")
-    };
+    let LinkFault::Config(text) = refused(&other_method, "/mcp").await else { panic!("another fault") };
     assert!(text.contains("/mcp/") && began.elapsed() < Duration::from_secs(1), "{text}");
-    assert!(matches!(refused("--redirect loop", "/mcp").await, LinkFault::Config(_)));
+    assert!(matches!(refused(&endless, "/mcp").await, LinkFault::Config(_)));
 
     let other = Bad::start("").await;
-    let bad = Bad::start(&format!("--redirect 307:http://127.0.0.1:{}/mcp", other.port)).await;
+    let bad = Bad::start(&elsewhere.replace("OTHER", &other.web.port.to_string())).await;
     let mut endpoint = bad.endpoint("/mcp");
     endpoint.headers = vec![("X-Api-Key".into(), "canary".into())];
     assert!(try_connect(endpoint, ProtocolChoice::Auto).await.is_err());
@@ -365,7 +342,7 @@ async fn a_connection_that_breaks_in_the_answer_is_outcome_unknown_and_never_rep
     let (mut bad, connection) = connected("--exit-after-execute").await;
     let error = call(&connection, "count", "{}").await.unwrap_err();
     assert_eq!((error.delivery, bad.executed()), (Delivery::Unknown, 1));
-    until("it is gone", || bad.child.try_wait().unwrap().is_some()).await;
+    until("it is gone", || bad.web.child.try_wait().unwrap().is_some()).await;
     // Now nobody listens: known not to have been sent.
     let error = call(&connection, "count", "{}").await.unwrap_err();
     assert_eq!(error.delivery, Delivery::NotSent, "{error:?}");

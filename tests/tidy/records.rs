@@ -61,8 +61,8 @@ pub(crate) fn invariants(tree: &Tree) -> Vec<String> {
     found
 }
 
-/// `tests/field_reports.toml`: every report of `REPORTS` is a table with `test = "name"`, and the
-/// test exists.
+/// `tests/field_reports.toml`: every report of `REPORTS` is a table with `test = "it::module::name"`; the
+/// test exists, and its file names the report, to read its flags.
 pub(crate) fn field_reports(tree: &Tree) -> Vec<String> {
     const PATH: &str = "tests/field_reports.toml";
     let Some(file) = tree.get(PATH) else { return vec![format!("{PATH} is missing")] };
@@ -70,7 +70,6 @@ pub(crate) fn field_reports(tree: &Tree) -> Vec<String> {
         Ok(document) => document,
         Err(error) => return vec![format!("{PATH}: {error}")],
     };
-    let tests = tree.test_fns();
     let mut found = Vec::new();
     for id in REPORTS.iter().flat_map(|(_, ids)| ids.iter()) {
         let Some(entry) = document.get(id) else {
@@ -81,20 +80,27 @@ pub(crate) fn field_reports(tree: &Tree) -> Vec<String> {
         if names.is_empty() {
             found.push(format!("{PATH}: {id} names no test"));
         }
-        for name in names.iter().filter(|name| !tests.contains(name)) {
+        for name in names.iter().filter(|name| !tree.has_test(name)) {
             found.push(format!("{PATH}: {id} names `{name}`, and there is no such test"));
+        }
+        let reads = |name: &String| {
+            let file = tree.test_file(name);
+            file.is_none_or(|file| file.text.contains(&format!("\"{id}\"")))
+        };
+        for name in names.iter().filter(|name| !reads(name)) {
+            found.push(format!("{PATH}: {id} names `{name}`, which does not read its flags"));
         }
     }
     found
 }
 
-/// `test = "a"`, `test = ["a", "b"]`, or the same as the entry itself.
+/// `test = "it::a::b"`, `test = ["it::a::b", "c"]`, or the same as the entry itself.
 fn test_names(entry: &Item) -> Vec<String> {
     let value = entry.get("test").or_else(|| entry.get("tests")).unwrap_or(entry);
     let texts =
         |array: &toml_edit::Array| array.iter().filter_map(|v| v.as_str()).map(str::to_owned).collect();
     match (value.as_str(), value.as_array()) {
-        (Some(name), _) => vec![name.rsplit("::").next().unwrap_or(name).to_owned()],
+        (Some(name), _) => vec![name.to_owned()],
         (None, Some(array)) => texts(array),
         (None, None) => Vec::new(),
     }
@@ -315,6 +321,17 @@ mod tests {
         let on = |text: &str| field_reports(&Tree::of(&[("tests/field_reports.toml", text), TESTS]));
         assert_eq!(on(&reports("", "holds")), Vec::<String>::new());
         assert_eq!(on(&reports("B020", "holds")).len(), 1);
+        let all = on(&reports("", "helper")).len();
+        assert_eq!(on(&reports("", "it::other::holds")).len(), all, "no such file");
+        assert_eq!(on(&reports("", "it::holds")).len(), all, "their flags are not read");
+        let ids: String =
+            REPORTS.iter().flat_map(|(_, ids)| ids.iter().map(|id| format!("// \"{id}\"\n"))).collect();
+        let reading = ("tests/it.rs", &*format!("{ids}{}", TESTS.1));
+        let text = reports("", "it::holds");
+        assert_eq!(
+            field_reports(&Tree::of(&[("tests/field_reports.toml", &text), reading])),
+            Vec::<String>::new()
+        );
         assert_eq!(on(&reports("", "helper")).len(), REPORTS.iter().map(|(_, ids)| ids.len()).sum::<usize>());
         assert_eq!(on("not toml [").len(), 1);
         assert_eq!(field_reports(&Tree::of(&[TESTS])).len(), 1);

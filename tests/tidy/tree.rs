@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::source::Source;
+use super::source::{Source, Token};
 
 /// Names that are not ours: built, downloaded, or git's own (a folder, or a file in a worktree).
 const SKIPPED: [&str; 5] = ["target", "node_modules", ".venv", ".git", "corpus"];
@@ -67,18 +67,33 @@ impl Tree {
 
     /// Names of all test functions: `#[test]`, `#[tokio::test]`, or named in `proptest!`.
     pub(crate) fn test_fns(&self) -> Vec<String> {
-        let mut names = Vec::new();
-        for file in self.rust() {
-            let tokens = file.tokens();
-            for pair in tokens.windows(2) {
-                if pair[0].text == "fn" && file.is_test(pair[0].at) && has_test_mark(file, pair[0].at) {
-                    names.push(pair[1].text.clone());
-                }
-            }
-        }
+        let mut names: Vec<String> = self.rust().flat_map(test_fns_of).collect();
         names.sort();
         names
     }
+
+    /// Whether there is such a test: `name` anywhere, or `it::module::name` in `tests/it/module.rs`.
+    pub(crate) fn has_test(&self, name: &str) -> bool {
+        let has = |file: &Source, name: &str| test_fns_of(file).iter().any(|test| test == name);
+        match name.rsplit_once("::") {
+            Some((_, last)) => self.test_file(name).is_some_and(|file| has(file, last)),
+            None => self.rust().any(|file| has(file, name)),
+        }
+    }
+
+    /// The file of a test that is named with its module.
+    pub(crate) fn test_file(&self, name: &str) -> Option<&Source> {
+        let (path, _) = name.rsplit_once("::")?;
+        self.get(&format!("tests/{}.rs", path.replace("::", "/")))
+    }
+}
+
+/// Names of the test functions of one file, in their order.
+fn test_fns_of(file: &Source) -> Vec<String> {
+    let tokens = file.tokens();
+    let marked =
+        |pair: &&[Token]| pair[0].text == "fn" && file.is_test(pair[0].at) && has_test_mark(file, pair[0].at);
+    tokens.windows(2).filter(marked).map(|pair| pair[1].text.clone()).collect()
 }
 
 /// Whether the attributes directly above the function make it a test.
