@@ -104,7 +104,9 @@ fn withheld<'a>(
 mod tests {
     use super::*;
     use crate::config::host::HostSettings;
-    use crate::config::spec::{Globs, Protocol, Sandbox, SecretText, Sharing, StartMode, ToolFilter, Trust};
+    use crate::config::spec::{
+        BreakerSpec, Globs, Protocol, Sandbox, SecretText, Sharing, StartMode, ToolFilter, Trust,
+    };
     use proptest::prelude::*;
 
     fn host(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -130,7 +132,7 @@ mod tests {
             allow_host_process: false,
             timeouts: host.timeouts,
             protocol: Protocol::Auto,
-            breaker: host.breaker,
+            breaker: BreakerSpec::default(),
             restart: host.restart,
             limits: host.limits,
             rate: None,

@@ -92,14 +92,31 @@ impl<'d> Fields<'d> {
         self.report(Severity::Warning, &self.path(name), message, fix.map(str::to_owned));
     }
 
-    /// The spelling under which a key is present; `null` counts as absent. Two spellings at
-    /// once are warned about, that of the manual counts.
-    pub fn spelling(&mut self, name: &'static str) -> Option<&'static str> {
+    /// The spellings under which a key is present, that of the manual first; `null` counts as absent.
+    fn spellings(&self, name: &'static str) -> Vec<&'static str> {
         let aliases = self.keys.iter().find(|key| key.name == name).map_or(&[][..], |key| key.aliases);
-        let present: Vec<&'static str> = std::iter::once(name)
-            .chain(aliases.iter().copied())
-            .filter(|spelling| self.map.get(*spelling).is_some_and(|value| !value.is_null()))
-            .collect();
+        let all = std::iter::once(name).chain(aliases.iter().copied());
+        all.filter(|spelling| self.has(spelling)).collect()
+    }
+
+    /// The key path, as written, of a key (`outer.inner` for one within an object), if it is there.
+    pub fn written(&self, name: &'static str) -> Option<String> {
+        let (outer, inner) = name.split_once('.').map_or((name, None), |(outer, inner)| (outer, Some(inner)));
+        let spelling = *self.spellings(outer).first()?;
+        let path = self.path(spelling);
+        match inner {
+            None => Some(path),
+            Some(inner) => {
+                let there = self.map.get(spelling)?.get(inner).is_some_and(|value| !value.is_null());
+                there.then(|| suggest::join(&path, inner))
+            }
+        }
+    }
+
+    /// The spelling under which a key is present. Two spellings at once are warned about, that of
+    /// the manual counts.
+    pub fn spelling(&mut self, name: &'static str) -> Option<&'static str> {
+        let present = self.spellings(name);
         for extra in present.iter().skip(1) {
             self.warn(
                 extra,
@@ -246,7 +263,7 @@ impl<'d> Fields<'d> {
 
     /// A word of a closed set; any other one is an error that lists the set.
     pub fn word<T: Copy>(&mut self, name: &'static str, words: &[(&'static str, T)]) -> Option<T> {
-        let spelling = self.spelling(name)?;
+        let spelling = *self.spellings(name).first()?;
         let word = self.text(name)?;
         if let Some((_, value)) = words.iter().find(|(known, _)| *known == word) {
             return Some(*value);
@@ -283,7 +300,7 @@ impl<'d> Fields<'d> {
 
     /// A list of glob patterns, compiled.
     pub fn globs(&mut self, name: &'static str) -> Option<Globs> {
-        let spelling = self.spelling(name)?;
+        let spelling = *self.spellings(name).first()?;
         let patterns = self.texts(name)?;
         match Globs::compile(&patterns) {
             Ok(globs) => Some(globs),
@@ -464,6 +481,22 @@ mod tests {
         assert_eq!(value.as_deref(), Some("1"));
         assert_eq!(issues.len(), 2);
         assert!(issues[0].contains("alpha: means the same as \"a\""), "{issues:?}");
+        let (_, issues) = read(r#"{"alpha": "x", "a": "x"}"#, |fields| fields.word("a", &[("x", 1)]));
+        assert_eq!(issues.len(), 1, "once: {issues:?}");
+        let (_, issues) = read(r#"{"alpha": [], "a": []}"#, |fields| fields.globs("a"));
+        assert_eq!(issues.len(), 1, "once: {issues:?}");
+    }
+
+    #[test]
+    fn a_written_key_is_found_under_its_spelling_and_within_an_object() {
+        let written = |entry: &str, name: &'static str| read(entry, |fields| fields.written(name)).0;
+        assert_eq!(written(r#"{"al": 1}"#, "a").as_deref(), Some("al"));
+        assert_eq!(written(r#"{"alpha": {"x": 0}}"#, "a.x").as_deref(), Some("alpha.x"));
+        for (entry, name) in
+            [("{}", "a"), (r#"{"a": null}"#, "a"), (r#"{"a": 1}"#, "a.x"), (r#"{"a": {"x": null}}"#, "a.x")]
+        {
+            assert_eq!(written(entry, name), None, "{entry}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::duration::{self, Unit};
 use super::expand::is_variable_name;
 use super::raw::{BYTES_MAX, BYTES_MIN};
-use super::spec::{BreakerSpec, Limits, NamingStyle, Rate, RestartSpec, StartMode, Timeouts};
+use super::spec::{Limits, NamingStyle, Rate, RestartSpec, StartMode, Timeouts};
 use super::suggest;
 
 /// The manual, and at the same time the weakest source.
@@ -32,20 +32,14 @@ pub struct HostSettings {
     pub log_level: LogLevel,
     /// `timeouts.*`: defaults of the entries.
     pub timeouts: Timeouts,
-    /// `breaker.*`: defaults of the entries.
-    pub breaker: BreakerSpec,
     /// `restart.*`: defaults of the entries.
     pub restart: RestartSpec,
-    /// `limits.*`: defaults of the entries.
+    /// `limits.*`: defaults of the entries; `result_max` is fixed in this version.
     pub limits: Limits,
     /// `limits.in_flight_max`: calls in flight in all.
     pub in_flight_max: usize,
-    /// `limits.spawns_max`: processes being started at once.
-    pub spawns_max: usize,
     /// `rate.*`: default of the entries.
     pub rate: Option<Rate>,
-    /// `refresh.poll`: how often lists are read again; `None` means never.
-    pub poll: Option<Duration>,
     /// `env.passthrough`: further host variables that every child may see.
     pub env_passthrough: Vec<String>,
 }
@@ -105,7 +99,6 @@ impl Default for HostSettings {
                 list: Duration::from_secs(30),
                 permit: Duration::from_secs(5),
             },
-            breaker: BreakerSpec { failures: 3, open_for: Duration::from_secs(60), count_tool_errors: false },
             restart: RestartSpec {
                 max: 5,
                 window: Duration::from_secs(60),
@@ -114,9 +107,7 @@ impl Default for HostSettings {
             },
             limits: Limits { in_flight: 64, queue: 256, frame_max: 16 << 20, result_max: 1 << 20 },
             in_flight_max: 1024,
-            spawns_max: 8,
             rate: None,
-            poll: Some(Duration::from_secs(60)),
             env_passthrough: Vec::new(),
         }
     }
@@ -127,11 +118,8 @@ impl Default for HostSettings {
 pub enum Kind {
     /// One of these words.
     Word(&'static [&'static str]),
-    /// A duration; `zero_is_off` when zero is allowed and turns the thing off.
-    Duration {
-        /// Whether zero is allowed.
-        zero_is_off: bool,
-    },
+    /// A duration of more than zero.
+    Duration,
     /// A whole number.
     Count {
         /// Smallest.
@@ -141,8 +129,6 @@ pub enum Kind {
     },
     /// Bytes.
     Bytes,
-    /// `true` or `false`.
-    Flag,
     /// Names of host variables.
     Variables,
     /// Any strings.
@@ -154,14 +140,12 @@ pub enum Kind {
 pub enum Setting {
     /// A word of the key's set.
     Word(&'static str),
-    /// A duration; zero means off.
+    /// A duration.
     Duration(Duration),
     /// A whole number.
     Count(u64),
     /// Bytes.
     Bytes(u64),
-    /// A flag.
-    Flag(bool),
     /// Strings.
     Texts(Vec<String>),
 }
@@ -173,7 +157,6 @@ impl std::fmt::Display for Setting {
             Self::Duration(duration) => f.write_str(&duration::to_word(*duration)),
             Self::Count(count) => write!(f, "{count}"),
             Self::Bytes(bytes) => f.write_str(&duration::bytes_to_word(*bytes)),
-            Self::Flag(flag) => write!(f, "{flag}"),
             Self::Texts(texts) => write!(f, "{texts:?}"),
         }
     }
@@ -184,7 +167,6 @@ impl Setting {
     pub fn to_json(&self) -> Value {
         match self {
             Self::Count(count) => Value::from(*count),
-            Self::Flag(flag) => Value::from(*flag),
             Self::Texts(texts) => Value::from(texts.clone()),
             word => Value::from(word.to_string()),
         }
@@ -221,10 +203,9 @@ pub struct HostKey {
 }
 
 impl HostKey {
-    /// The environment variable that sets it: `CALLBOARD_` and the name in capitals, with `_`
-    /// for each dot.
+    /// The environment variable that sets it.
     pub fn variable(&self) -> String {
-        format!("CALLBOARD_{}", self.name.replace('.', "_").to_ascii_uppercase())
+        super::host_keys::variable(self.name)
     }
 
     /// Checks a value from a file.
@@ -233,19 +214,16 @@ impl HostKey {
             items.iter().map(|item| item.as_str().map(str::to_owned)).collect()
         };
         match (self.kind, value) {
-            (Kind::Duration { .. }, Value::Number(number)) => {
-                self.duration(duration::from_number(number.as_f64().unwrap_or(f64::NAN), Unit::Seconds))
+            (Kind::Duration, Value::Number(number)) => {
+                more_than_zero(duration::from_number(number.as_f64().unwrap_or(f64::NAN), Unit::Seconds))
             }
             (Kind::Count { .. } | Kind::Bytes, Value::Number(number)) => {
                 self.whole(number.as_u64().ok_or_else(|| "must be a whole number".to_owned())?)
             }
-            (Kind::Flag, Value::Bool(flag)) => Ok(Setting::Flag(*flag)),
             (Kind::Variables | Kind::Texts, Value::Array(items)) => {
                 self.texts(texts(items).ok_or_else(|| "must be a list of strings".to_owned())?)
             }
-            (Kind::Word(_) | Kind::Duration { .. } | Kind::Bytes, Value::String(word)) => {
-                self.check_text(word)
-            }
+            (Kind::Word(_) | Kind::Duration | Kind::Bytes, Value::String(word)) => self.check_text(word),
             _ => Err(format!("must be {}, not {}", self.wanted(), super::fields::kind(value))),
         }
     }
@@ -262,25 +240,13 @@ impl HostKey {
                     Err(format!("unknown word; must be one of {}{hint}", words.join(", ")))
                 }
             },
-            Kind::Duration { .. } => self.duration(duration::from_word(text, Unit::Seconds)),
+            Kind::Duration => more_than_zero(duration::from_word(text, Unit::Seconds)),
             Kind::Count { .. } => self.whole(text.parse().map_err(|_| format!("must be {}", self.wanted()))?),
             Kind::Bytes => self.whole(duration::bytes_from_word(text)?),
-            Kind::Flag => match text {
-                "true" | "1" | "yes" | "on" => Ok(Setting::Flag(true)),
-                "false" | "0" | "no" | "off" => Ok(Setting::Flag(false)),
-                _ => Err("must be true or false".into()),
-            },
             Kind::Variables | Kind::Texts => {
                 let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
                 self.texts(items.map(str::to_owned).collect())
             }
-        }
-    }
-
-    fn duration(&self, read: Result<Duration, String>) -> Result<Setting, String> {
-        match (read?, self.kind) {
-            (Duration::ZERO, Kind::Duration { zero_is_off: false }) => Err("must be more than zero".into()),
-            (duration, _) => Ok(Setting::Duration(duration)),
         }
     }
 
@@ -302,14 +268,13 @@ impl HostKey {
     fn wanted(&self) -> String {
         match self.kind {
             Kind::Word(words) => format!("one of {}", words.join(", ")),
-            Kind::Duration { .. } => "a number of seconds or a word such as \"30s\"".into(),
+            Kind::Duration => "a number of seconds or a word such as \"30s\"".into(),
             Kind::Count { min, max } => format!("a whole number from {min} to {max}"),
             Kind::Bytes => format!(
                 "a size from {} to {}",
                 duration::bytes_to_word(BYTES_MIN),
                 duration::bytes_to_word(BYTES_MAX)
             ),
-            Kind::Flag => "true or false".into(),
             Kind::Variables => "a list of names of variables".into(),
             Kind::Texts => "a list of strings".into(),
         }
@@ -324,7 +289,7 @@ impl HostKey {
                 let amount = |setting: &Setting| match setting {
                     Setting::Duration(duration) => duration.as_millis(),
                     Setting::Count(number) | Setting::Bytes(number) => u128::from(*number),
-                    Setting::Word(_) | Setting::Flag(_) | Setting::Texts(_) => u128::MAX,
+                    Setting::Word(_) | Setting::Texts(_) => u128::MAX,
                 };
                 let height = |setting| match amount(setting) {
                     0 if zero_is_unlimited => u128::MAX,
@@ -334,6 +299,13 @@ impl HostKey {
             }
         };
         if lower { Ok(()) } else { Err(format!("a project may only lower this; {now} is in force")) }
+    }
+}
+
+fn more_than_zero(read: Result<Duration, String>) -> Result<Setting, String> {
+    match read? {
+        Duration::ZERO => Err("must be more than zero".into()),
+        duration => Ok(Setting::Duration(duration)),
     }
 }
 
@@ -349,7 +321,6 @@ mod tests {
         let check = |name: &str, value: Value| find(name).unwrap().check(&value);
         assert_eq!(check("timeouts.idle", json!(30)), Ok(Setting::Duration(Duration::from_secs(30))));
         assert_eq!(check("timeouts.idle", json!("2m")), Ok(Setting::Duration(Duration::from_secs(120))));
-        assert_eq!(check("refresh.poll", json!(0)), Ok(Setting::Duration(Duration::ZERO)));
         assert_eq!(check("limits.frame_max", json!("1MiB")), Ok(Setting::Bytes(1 << 20)));
         assert_eq!(check("env.passthrough", json!(["A"])), Ok(Setting::Texts(vec!["A".into()])));
         for (name, value) in [
@@ -359,7 +330,6 @@ mod tests {
             ("limits.in_flight", json!(1.5)),
             ("limits.in_flight", json!("4")),
             ("limits.in_flight", json!(0)),
-            ("breaker.count_tool_errors", json!("yes")),
             ("naming.style", json!("MCP")),
             ("env.passthrough", json!("A")),
             ("env.passthrough", json!(["A", 1])),
@@ -376,13 +346,9 @@ mod tests {
     #[test]
     fn values_of_the_environment_are_words() {
         let check = |name: &str, text: &str| find(name).unwrap().check_text(text);
-        assert_eq!(check("breaker.count_tool_errors", "on"), Ok(Setting::Flag(true)));
-        assert_eq!(check("breaker.count_tool_errors", "0"), Ok(Setting::Flag(false)));
         assert_eq!(check("env.passthrough", " A, B ,"), Ok(Setting::Texts(vec!["A".into(), "B".into()])));
         assert_eq!(check("limits.queue", " 7 "), Ok(Setting::Count(7)));
-        assert!(
-            check("limits.queue", "many").is_err() && check("breaker.count_tool_errors", "maybe").is_err()
-        );
+        assert!(check("limits.queue", "many").is_err() && check("timeouts.idle", "0").is_err());
         assert!(check("naming.style", "mcp__server_tool").unwrap_err().contains("did you mean"));
     }
 
@@ -394,7 +360,7 @@ mod tests {
         assert!(allows("restart.max", 1, 5) && allows("restart.max", 5, 0) && allows("restart.max", 0, 0));
         assert!(!allows("restart.max", 0, 5) && !allows("restart.max", 6, 5));
         assert!(allows("limits.queue", 0, 5) && !allows("limits.queue", 6, 5));
-        assert!(!allows("breaker.failures", 1, 5));
+        assert!(!allows("restart.window", 1, 5));
     }
 
     proptest! {

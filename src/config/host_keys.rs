@@ -36,6 +36,21 @@ pub(super) fn log_word(level: LogLevel) -> &'static str {
     word_of(&LOG_WORDS, level)
 }
 
+/// Keys of the next versions that a file may have already: nothing goes by them yet.
+pub const LATER: [&str; 6] = [
+    "breaker.failures",
+    "breaker.open_for",
+    "breaker.count_tool_errors",
+    "limits.result_max",
+    "limits.spawns_max",
+    "refresh.poll",
+];
+
+/// The environment variable of a key: `CALLBOARD_` and the name in capitals, with `_` for each dot.
+pub fn variable(name: &str) -> String {
+    format!("CALLBOARD_{}", name.replace('.', "_").to_ascii_uppercase())
+}
+
 /// The key of that name.
 pub fn find(name: &str) -> Option<&'static HostKey> {
     HOST_KEYS.iter().find(|key| key.name == name)
@@ -58,7 +73,7 @@ macro_rules! host_key {
 }
 
 const LOWER: ProjectRule = ProjectRule::Lower { zero_is_unlimited: false };
-const TIME: Kind = Kind::Duration { zero_is_off: false };
+const TIME: Kind = Kind::Duration;
 const SOME: Kind = Kind::Count { min: 1, max: COUNT_MAX };
 const ANY: Kind = Kind::Count { min: 0, max: COUNT_MAX };
 
@@ -118,26 +133,6 @@ pub const HOST_KEYS: &[HostKey] = &[
     host_key!("timeouts.list", TIME, LOWER, Duration, |s| s.timeouts.list, |t, v| t.timeouts.list = *v),
     host_key!("timeouts.permit", TIME, LOWER, Duration, |s| s.timeouts.permit, |t, v| t.timeouts.permit = *v),
     host_key!(
-        "breaker.failures",
-        ANY,
-        ProjectRule::Never,
-        Count,
-        |s| u64::from(s.breaker.failures),
-        |t, v| t.breaker.failures = small(*v)
-    ),
-    host_key!("breaker.open_for", TIME, ProjectRule::Never, Duration, |s| s.breaker.open_for, |t, v| t
-        .breaker
-        .open_for =
-        *v),
-    host_key!(
-        "breaker.count_tool_errors",
-        Kind::Flag,
-        ProjectRule::Never,
-        Flag,
-        |s| s.breaker.count_tool_errors,
-        |t, v| t.breaker.count_tool_errors = *v
-    ),
-    host_key!(
         "restart.max",
         ANY,
         ProjectRule::Lower { zero_is_unlimited: true },
@@ -166,14 +161,8 @@ pub const HOST_KEYS: &[HostKey] = &[
         .limits
         .frame_max =
         size(*v)),
-    host_key!("limits.result_max", Kind::Bytes, LOWER, Bytes, |s| wide(s.limits.result_max), |t, v| t
-        .limits
-        .result_max =
-        size(*v)),
     host_key!("limits.in_flight_max", SOME, LOWER, Count, |s| wide(s.in_flight_max), |t, v| t
         .in_flight_max =
-        size(*v)),
-    host_key!("limits.spawns_max", SOME, LOWER, Count, |s| wide(s.spawns_max), |t, v| t.spawns_max =
         size(*v)),
     host_key!(
         "rate.per_second",
@@ -190,14 +179,6 @@ pub const HOST_KEYS: &[HostKey] = &[
         Count,
         |s| s.rate.map_or(0, |rate| u64::from(rate.burst)),
         |t, v| t.rate = rate(t.rate.map_or(0, |rate| rate.per_second), small(*v))
-    ),
-    host_key!(
-        "refresh.poll",
-        Kind::Duration { zero_is_off: true },
-        ProjectRule::Never,
-        Duration,
-        |s| s.poll.unwrap_or_default(),
-        |t, v| t.poll = Some(*v).filter(|poll| !poll.is_zero())
     ),
     host_key!(
         "env.passthrough",

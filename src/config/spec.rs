@@ -396,6 +396,13 @@ pub struct BreakerSpec {
     pub count_tool_errors: bool,
 }
 
+impl Default for BreakerSpec {
+    /// Three failures open it for a minute (spec section 4).
+    fn default() -> Self {
+        Self { failures: 3, open_for: Duration::from_secs(60), count_tool_errors: false }
+    }
+}
+
 /// `restart`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RestartSpec {

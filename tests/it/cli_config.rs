@@ -145,7 +145,7 @@ fn config_names_the_source_of_every_value() {
     let settings = json["data"]["settings"].as_array().unwrap();
     let find = |key: &str| settings.iter().find(|s| s["key"] == key).unwrap_or_else(|| panic!("{key}"));
     assert_eq!(find("timeouts.idle")["source"]["scope"], "user");
-    assert_eq!(find("breaker.failures")["source"]["scope"], "default");
+    assert_eq!(find("limits.queue")["source"]["scope"], "default");
     assert_eq!(find("mcpServers.a.trust")["value"], "trusted");
     let file = home.home().join("mcp.json");
     assert_eq!(find("mcpServers.a.trust")["source"]["origin"], file.to_str().unwrap());

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::LoadOptions;
 use crate::config::document::Lines;
 use crate::config::host::{DEFAULT_TOML, HostKey, HostSettings, Setting};
-use crate::config::host_keys::{self, HOST_KEYS};
+use crate::config::host_keys::{self, HOST_KEYS, LATER};
 use crate::config::spec::{Issue, Scope, Severity, Source};
 use crate::config::suggest;
 use crate::store::{self, FILE_BYTES_MAX};
@@ -175,9 +175,8 @@ impl Loader {
             let position = start.map(|start| lines.position(start));
             match host_keys::find(&name) {
                 None => {
-                    let near = suggest::nearest(&name, HOST_KEYS.iter().map(|key| key.name));
                     let issue = self.issue(Severity::Warning, source, &name, "unknown key, ignored".into());
-                    issue.fix = near.map(|near| format!("did you mean {near}?"));
+                    issue.fix = unknown_hint(&name);
                     issue.position = position;
                 }
                 Some(key) => match key.check(&item) {
@@ -226,12 +225,16 @@ impl Loader {
                 },
                 None => {
                     let known: Vec<String> = HOST_KEYS.iter().map(HostKey::variable).collect();
-                    // Other programs of this family may have variables too: only a near miss is told.
-                    if let Some(near) = suggest::nearest(variable, known.iter().map(String::as_str)) {
-                        let fix = format!("did you mean {near}?");
-                        self.issue(Severity::Warning, &source, "", "no such setting, ignored".into()).fix =
-                            Some(fix);
-                    }
+                    let later = LATER.iter().any(|name| host_keys::variable(name) == variable);
+                    let near = suggest::nearest(variable, known.iter().map(String::as_str));
+                    let hint = match (later, near) {
+                        (true, _) => NOT_YET.to_owned(),
+                        (false, Some(near)) => format!("did you mean {near}?"),
+                        // Other programs of this family may have variables too.
+                        (false, None) => continue,
+                    };
+                    self.issue(Severity::Warning, &source, "", "no such setting, ignored".into()).fix =
+                        Some(hint);
                 }
             }
         }
@@ -248,13 +251,23 @@ impl Loader {
                     }
                 },
                 None => {
-                    let near = suggest::nearest(name, HOST_KEYS.iter().map(|key| key.name));
                     self.issue(Severity::Error, &source, name, "no such setting".into()).fix =
-                        near.map(|near| format!("did you mean {near}?"));
+                        unknown_hint(name);
                 }
             }
         }
     }
+}
+
+const NOT_YET: &str = "not in this version yet";
+
+/// What to say about a key that does not exist.
+fn unknown_hint(name: &str) -> Option<String> {
+    if LATER.contains(&name) {
+        return Some(NOT_YET.to_owned());
+    }
+    let near = suggest::nearest(name, HOST_KEYS.iter().map(|key| key.name))?;
+    Some(format!("did you mean {near}?"))
 }
 
 /// The leaves of a table with their dotted names and where they begin.

@@ -188,12 +188,11 @@ fn filters_and_policy_lists_are_globs_on_raw_names() {
 
 #[test]
 fn spellings_of_other_tools_keep_their_policy_meaning() {
-    let loaded = load_one(
-        r#"{"command": "x", "allow": ["a"], "deny": ["b"], "policy": "trusted", "hostProcess": true, "title": "T"}"#,
-    );
+    let loaded =
+        load_one(r#"{"command": "x", "allow": ["a"], "deny": ["b"], "policy": "trusted", "title": "T"}"#);
     let spec = spec(&loaded, "s");
     assert!(spec.allowed_tools.as_ref().unwrap().matches("a") && spec.denied_tools.matches("b"));
-    assert_eq!((spec.trust, spec.allow_host_process), (Trust::Trusted, true));
+    assert_eq!(spec.trust, Trust::Trusted);
     assert_eq!(spec.label.as_deref(), Some("T"));
     assert!(warnings(&loaded).is_empty());
 }
@@ -283,7 +282,6 @@ fn protocol_start_sharing_and_the_rest_of_life() {
         (&["src/**/*.rs".to_owned()][..], &["SSH_AUTH_SOCK".to_owned()][..])
     );
     assert_eq!((spec.label.as_deref(), spec.description.as_deref()), (Some("L"), Some("D")));
-    assert!(loaded.issues().next().is_none());
     let plain = super::desk::spec(&load_one(r#"{"command": "x"}"#), "s");
     assert_eq!(
         (plain.protocol, plain.start, plain.sharing),
@@ -339,6 +337,57 @@ fn breaker_restart_limits_and_rate_override_the_host() {
     }
 }
 
+/// A key that is checked and does nothing yet says so, once, in its own place and spelling; a wrong
+/// value of it is still an error, and then that is all.
+#[test]
+fn keys_that_nothing_goes_by_yet_say_so() {
+    let said = |keys: &str| {
+        let loaded = load_one(&format!("{{\"command\": \"x\", {keys}}}"));
+        assert_eq!(errors(&loaded), Vec::<String>::new(), "{keys}");
+        warnings(&loaded)
+    };
+    for (keys, at) in [
+        (r#""breaker": {"failures": 3}"#, "breaker"),
+        (r#""breaker": {}"#, "breaker"),
+        (r#""idle_stop": "10m""#, "idle_stop"),
+        (r#""watch": ["src/**"]"#, "watch"),
+        (r#""sharing": "session""#, "sharing"),
+        (r#""allowHostProcess": true"#, "allowHostProcess"),
+        (r#""hostProcess": false"#, "hostProcess"),
+        (r#""limits": {"in_flight": 2, "result_max": "1MiB"}"#, "limits.result_max"),
+    ] {
+        let told = said(keys);
+        assert_eq!(told.len(), 1, "{keys}: {told:?}");
+        assert!(
+            told[0].ends_with(&format!("mcpServers.s.{at}: has no effect yet in this version")),
+            "{told:?}"
+        );
+        assert!(told[0].contains("mcp.json:1:"), "{told:?}");
+    }
+    let all = r#""breaker": {}, "idle_stop": 1, "watch": [], "sharing": "session", "allowHostProcess": true, "limits": {"result_max": 2048}"#;
+    assert_eq!(said(all).len(), 6);
+    for keys in
+        [r#""sharing": "shared""#, r#""breaker": null"#, r#""limits": {"queue": 1, "result_max": null}"#]
+    {
+        assert_eq!(said(keys), Vec::<String>::new(), "{keys}");
+    }
+    for (keys, at) in [
+        (r#""breaker": {"failures": -1}"#, "breaker.failures"),
+        (r#""idle_stop": 0"#, "idle_stop"),
+        (r#""watch": ["[x"]"#, "watch"),
+        (r#""sharing": "none""#, "sharing"),
+        (r#""allowHostProcess": 1"#, "allowHostProcess"),
+        (r#""limits": {"result_max": 1}"#, "limits.result_max"),
+    ] {
+        let loaded = load_one(&format!("{{\"command\": \"x\", {keys}}}"));
+        let paths: Vec<&str> = loaded.issues().map(|issue| issue.path.as_str()).collect();
+        assert_eq!(paths, [format!("mcpServers.s.{at}")], "{keys}");
+        assert_eq!(errors(&loaded).len(), 1);
+    }
+    let unknown = load_one(r#"{"command": "x", "watch": [], "watcher": 1}"#);
+    assert_eq!(warnings(&unknown).len(), 2, "a key whose name begins alike is another key");
+}
+
 #[test]
 fn a_sandbox_that_can_not_be_kept_is_refused_rather_than_ignored() {
     for sandbox in [r#""fs""#, r#""fs+net""#, r#"{"read": ["/a"], "write": [], "net": false}"#] {
@@ -352,7 +401,10 @@ fn a_sandbox_that_can_not_be_kept_is_refused_rather_than_ignored() {
 fn keys_of_the_other_transport_warn() {
     let text = warnings(&load_one(r#"{"command": "x", "headers": {}, "oauth": true}"#)).join("\n");
     assert!(text.contains("headers: has no effect") && text.contains("oauth: has no effect"), "{text}");
-    let text = warnings(&load_one(r#"{"url": "http://h/", "args": [], "oauth": {}}"#)).join("\n");
+    let text =
+        warnings(&load_one(r#"{"url": "http://h/", "args": [], "oauth": {}, "allowHostProcess": true}"#));
+    assert_eq!(text.len(), 3, "{text:?}");
+    let text = text.join("\n");
     assert!(text.contains("args: has no effect") && text.contains("logging in is not available"), "{text}");
 }
 
