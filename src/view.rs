@@ -3,8 +3,27 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::config::spec::Trust;
+use crate::config::spec::{Entry, Trust};
 use crate::id::{Generation, ServerId};
+use crate::shaping::render::one_line;
+
+/// Widest label beside a name, in columns of a terminal.
+pub const LABEL_WIDTH_MAX: usize = 40;
+
+/// The label of an entry as views show it: one printable line; `None` when it says nothing more
+/// than the name.
+pub fn label(entry: &Entry) -> Option<String> {
+    let label = one_line(entry.label.as_deref()?, LABEL_WIDTH_MAX);
+    (!label.is_empty() && label != entry.id.as_str()).then_some(label)
+}
+
+/// A name with its label beside it.
+pub fn named(id: &ServerId, label: Option<&str>) -> String {
+    match label {
+        Some(label) => format!("{id} ({label})"),
+        None => id.to_string(),
+    }
+}
 
 /// Life of a server, in the words of `--json` (spec section 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -78,6 +97,8 @@ impl ParkReason {
 pub struct ServerView {
     /// The server.
     pub id: ServerId,
+    /// What its configuration calls it for people; one printable line.
+    pub label: Option<String>,
     /// Its state.
     pub state: LifeState,
     /// Since when (wall clock, for display).
@@ -124,7 +145,7 @@ pub struct ServerView {
     pub last_stderr: Option<String>,
     /// Lines on stdout that are no protocol, and other oddities; redacted.
     pub warnings: Vec<String>,
-    /// A required server.
+    /// The host is not healthy while it is not usable.
     pub required: bool,
 }
 

@@ -272,6 +272,9 @@ async fn actors(rung: Rung, place: Where, load: Load) -> Measured {
         hash: String::new(),
         transport: "stdio",
         summary: String::new(),
+        label: None,
+        description: None,
+        required: false,
     });
     let runtime = Runtime::start(plan).await.unwrap();
     runtime.settle(&[], Duration::from_secs(10)).await;
@@ -336,12 +339,9 @@ fn spec(load: Load) -> ServerSpec {
         rate: None,
         start: StartMode::Eager,
         idle_stop: None,
-        required: false,
         watch: Vec::new(),
         sharing: Sharing::Shared,
         env_passthrough: Vec::new(),
         sandbox: Sandbox::Off,
-        label: None,
-        description: None,
     }
 }

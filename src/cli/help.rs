@@ -62,7 +62,8 @@ Examples:
 
 pub(super) const STATUS: &str = "\
 Starts the approved servers, shows them when all have settled or 2 s after the last became ready,
-and ends them. Ends with 1 if what was asked about is not healthy.
+and ends them. Ends with 1 if a server that should run can't be used. One that is off or waits for
+approval should not run, unless its entry says `required: true`, or it is the one that was named.
 Examples:
   callboard mcp status
   callboard mcp status github             one server in detail

@@ -2,6 +2,8 @@
 //! what is wrong with it. Reads files that are loaded already; starts nothing. Called
 //! by `cli::run`.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -13,6 +15,8 @@ use super::table::{Column, Field, sheet, table};
 use super::text;
 use crate::config::effective::{Setting, effective, masked_entry, state_word};
 use crate::config::spec::{Entry, EntryState, Issue, Severity, Source};
+use crate::shaping::render::printable;
+use crate::view::{label, named};
 
 /// What is shown when nothing is configured.
 const NOTHING: &str = "No server is configured. Add one:\n  \
@@ -74,6 +78,9 @@ fn severity_word(severity: Severity) -> &'static str {
 #[derive(Serialize)]
 struct EntryView<'a> {
     name: &'a str,
+    label: Option<String>,
+    description: Option<Cow<'a, str>>,
+    required: bool,
     state: &'static str,
     transport: &'a str,
     source: SourceView<'a>,
@@ -87,6 +94,9 @@ impl<'a> From<&'a Entry> for EntryView<'a> {
     fn from(entry: &'a Entry) -> Self {
         Self {
             name: entry.id.as_str(),
+            label: label(entry),
+            description: entry.description.as_deref().map(printable),
+            required: entry.required,
             state: state_word(entry),
             transport: entry.transport,
             source: (&entry.source).into(),
@@ -174,7 +184,7 @@ fn list_text(ctx: &Ctx, entries: &[&Entry]) -> String {
                 _ => Field::new(ctx.clean(&entry.summary)),
             };
             vec![
-                Field::toned(entry.id.as_str(), Tone::Strong),
+                Field::toned(ctx.clean(&name(entry)), Tone::Strong),
                 state_field(entry),
                 Field::new(entry.transport),
                 Field::new(entry.source.scope.as_str()),
@@ -183,6 +193,11 @@ fn list_text(ctx: &Ctx, entries: &[&Entry]) -> String {
         })
         .collect();
     table(&COLUMNS, &rows, ctx.style())
+}
+
+/// The name of an entry, with its label beside it.
+fn name(entry: &Entry) -> String {
+    named(&entry.id, label(entry).as_deref())
 }
 
 /// An issue of an entry without its file: key path and message.
@@ -230,7 +245,7 @@ pub fn entry_text(ctx: &Ctx, entry: &Entry, masked: Option<&Value>, style: Style
     rows.extend(keys.iter().map(|(key, value)| (key.as_str(), Field::new(ctx.clean(value)))));
     let issues: Vec<String> = entry.issues.iter().map(|issue| ctx.clean(&issue_text(issue))).collect();
     rows.push(("issues", Field::toned(issues.join("\n"), Tone::Warn)));
-    format!("{}\n{}", style.paint(Tone::Strong, &ctx.clean(entry.id.as_str())), sheet(&rows, style))
+    format!("{}\n{}", style.paint(Tone::Strong, &ctx.clean(&name(entry))), sheet(&rows, style))
 }
 
 fn issue_text(issue: &Issue) -> String {

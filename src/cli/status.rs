@@ -72,7 +72,7 @@ pub async fn status(ctx: &Ctx, args: StatusArgs) -> Result<Done, Failure> {
 fn answer(ctx: &Ctx, views: &[ServerView], one: Option<&ServerId>) -> Result<Answer, Failure> {
     let healthy = match one {
         Some(_) => views.iter().all(|view| is_healthy(view.state)),
-        None => views.iter().all(|view| is_expected(view.state)) && !ctx.has_broken_source(),
+        None => views.iter().all(is_expected) && !ctx.has_broken_source(),
     };
     let human = match (one, views) {
         (Some(_), [view]) => sheet_text(view, wall(), ctx.style()),
@@ -111,7 +111,7 @@ async fn watch(ctx: &Ctx, runtime: &Runtime) -> Result<Exit, Failure> {
 }
 
 fn json_line(views: &[ServerView]) -> Result<String, Failure> {
-    let healthy = views.iter().all(|view| is_expected(view.state));
+    let healthy = views.iter().all(is_expected);
     let view = StatusView { healthy, servers: views.iter().map(StatusRow::from).collect() };
     let answer = Answer::new(SCHEMA, &view, "")?;
     Ok(out::answer_text(&answer, true, out::Style::PLAIN).stdout)

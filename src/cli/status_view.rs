@@ -9,7 +9,7 @@ use super::out::{Style, Tone};
 use super::table::{Column, Field, sheet, table};
 use super::text;
 use crate::time::rfc3339;
-use crate::view::{LifeState, ParkReason, ServerView};
+use crate::view::{LifeState, ParkReason, ServerView, named};
 
 /// Bytes of a definition that make about one token of a model.
 const BYTES_PER_TOKEN: u64 = 4;
@@ -18,6 +18,7 @@ const BYTES_PER_TOKEN: u64 = 4;
 #[derive(Debug, Serialize)]
 pub struct StatusRow {
     name: String,
+    label: Option<String>,
     state: &'static str,
     reason: Option<&'static str>,
     healthy: bool,
@@ -55,6 +56,7 @@ impl From<&ServerView> for StatusRow {
     fn from(view: &ServerView) -> Self {
         Self {
             name: view.id.as_str().to_owned(),
+            label: view.label.clone(),
             state: view.state.as_str(),
             reason: reason(view.state).map(ParkReason::as_str),
             healthy: is_healthy(view.state),
@@ -106,14 +108,14 @@ pub fn is_healthy(state: LifeState) -> bool {
     matches!(state, LifeState::Ready | LifeState::Dormant)
 }
 
-/// Whether a whole status is as its owner wants it: what is off, or waits for an approval,
-/// is not expected to run.
-pub fn is_expected(state: LifeState) -> bool {
-    is_healthy(state)
-        || matches!(
-            state,
-            LifeState::Parked(ParkReason::Disabled | ParkReason::PendingApproval) | LifeState::Stopped
-        )
+/// Whether a server is as its owner wants it: what is off, or waits for an approval, is not
+/// expected to run, unless it is a required one.
+pub fn is_expected(view: &ServerView) -> bool {
+    let rests = matches!(
+        view.state,
+        LifeState::Parked(ParkReason::Disabled | ParkReason::PendingApproval) | LifeState::Stopped
+    );
+    is_healthy(view.state) || (rests && !view.required)
 }
 
 /// The word and tone of a state in tables.
@@ -160,7 +162,7 @@ fn row(view: &ServerView) -> Vec<Field> {
     let listed = view.listed || view.counts.tools > 0;
     let number = |n: u64| Field::new(if listed { n.to_string() } else { String::new() });
     vec![
-        Field::toned(view.id.as_str(), Tone::Strong),
+        Field::toned(named(&view.id, view.label.as_deref()), Tone::Strong),
         Field::toned(word, tone),
         number(view.counts.tools as u64),
         number(tokens(view.definition_bytes)),
@@ -175,10 +177,13 @@ fn row(view: &ServerView) -> Vec<Field> {
 /// does not work, or what is odd about a server that does.
 fn why(view: &ServerView) -> String {
     let mut parts = Vec::new();
+    if view.required && !is_healthy(view.state) {
+        parts.push("required".to_owned());
+    }
     if let Some(why) = &view.why {
         parts.push(why.clone());
     }
-    if !is_expected(view.state)
+    if !is_expected(view)
         && let Some(line) = &view.last_stderr
     {
         parts.push(format!("stderr: {line}"));
@@ -235,7 +240,7 @@ pub fn sheet_text(view: &ServerView, now: SystemTime, style: Style) -> String {
         ("last stderr", Field::new(view.last_stderr.clone().unwrap_or_default())),
         ("warnings", Field::toned(view.warnings.join("\n"), Tone::Warn)),
     ];
-    format!("{}\n{}", style.paint(Tone::Strong, view.id.as_str()), sheet(&rows, style))
+    format!("{}\n{}", style.paint(Tone::Strong, &named(&view.id, view.label.as_deref())), sheet(&rows, style))
 }
 
 fn since(ago: Duration) -> String {
@@ -315,6 +320,7 @@ pub(super) mod tests {
     pub(crate) fn view(name: &str, state: LifeState) -> ServerView {
         ServerView {
             id: ServerId::new(name),
+            label: None,
             state,
             since: SystemTime::UNIX_EPOCH,
             why: None,
@@ -401,14 +407,40 @@ pub(super) mod tests {
 
     #[test]
     fn what_is_off_on_purpose_makes_no_status_unhealthy() {
-        for state in [LifeState::Ready, LifeState::Dormant, LifeState::Parked(ParkReason::Disabled)] {
-            assert!(is_expected(state), "{state:?}");
+        let expected = |state, required| is_expected(&ServerView { required, ..view("x", state) });
+        for state in [LifeState::Ready, LifeState::Dormant] {
+            assert!(expected(state, false) && expected(state, true), "{state:?}");
+        }
+        for reason in [ParkReason::Disabled, ParkReason::PendingApproval] {
+            let state = LifeState::Parked(reason);
+            assert!(expected(state, false) && !is_healthy(state), "{state:?}");
+            assert!(!expected(state, true), "a required server must be usable: {state:?}");
         }
         for state in [LifeState::Connecting, LifeState::BackingOff, LifeState::Parked(ParkReason::NeedsAuth)]
         {
-            assert!(!is_expected(state), "{state:?}");
+            assert!(!expected(state, false) && !expected(state, true), "{state:?}");
         }
-        assert!(!is_healthy(LifeState::Parked(ParkReason::Disabled)));
+    }
+
+    #[test]
+    fn a_required_server_that_is_not_usable_says_that_it_is_required() {
+        let mut off = view("db", LifeState::Parked(ParkReason::Disabled));
+        (off.required, off.why) = (true, Some("turned off in user (f)".into()));
+        assert_eq!(why(&off), "required; turned off in user (f)");
+        off.state = LifeState::Ready;
+        off.why = None;
+        assert_eq!(why(&off), "");
+    }
+
+    #[test]
+    fn a_label_stands_beside_the_name() {
+        let labelled = ServerView { label: Some("My files".into()), ..view("fs", LifeState::Ready) };
+        let table = table_text(std::slice::from_ref(&labelled), Style::PLAIN);
+        assert!(table.lines().nth(1).unwrap().starts_with("fs (My files)  ready"), "{table}");
+        let sheet = sheet_text(&labelled, SystemTime::UNIX_EPOCH, Style::PLAIN);
+        assert!(sheet.starts_with("fs (My files)\n"), "{sheet}");
+        let json = serde_json::to_value(StatusRow::from(&labelled)).unwrap();
+        assert_eq!((json["name"].as_str(), json["label"].as_str()), (Some("fs"), Some("My files")));
     }
 
     #[test]

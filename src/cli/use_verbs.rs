@@ -84,7 +84,7 @@ async fn look<T>(
         Ok((take(&runtime.catalog(), &servers), views))
     })
     .await?;
-    let broken = || views.iter().filter(|view| !is_expected(view.state));
+    let broken = || views.iter().filter(|view| !is_expected(view));
     let usable = views.iter().any(|view| is_healthy(view.state));
     let exit = if broken().next().is_some() && !usable { Exit::Unavailable } else { Exit::Ok };
     let mut warnings: Vec<String> = broken().map(|view| unavailable(ctx, view).message).collect();

@@ -138,13 +138,10 @@ mod tests {
             rate: None,
             start: StartMode::Eager,
             idle_stop: None,
-            required: false,
             watch: Vec::new(),
             sharing: Sharing::Shared,
             env_passthrough: passthrough.iter().map(ToString::to_string).collect(),
             sandbox: Sandbox::Off,
-            label: None,
-            description: None,
         }
     }
 

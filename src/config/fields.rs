@@ -369,7 +369,9 @@ pub fn kind(value: &Value) -> &'static str {
 /// What to write instead of a key that other clients know.
 fn foreign(name: &str) -> Option<&'static str> {
     match name {
-        "autoApprove" | "alwaysAllow" | "autoAllow" => Some("approve tools with `callboard mcp allow`"),
+        "autoApprove" | "alwaysAllow" | "autoAllow" => {
+            Some("write \"allowedTools\": […]; it keeps every other tool out")
+        }
         "serverUrl" | "httpUrl" | "endpoint" => Some("write \"url\""),
         "environment" => Some("write \"env\""),
         "enabled_tools" | "includeTools" => Some("write \"tools\": {\"include\": […]}"),
@@ -527,7 +529,7 @@ mod tests {
     #[test]
     fn keys_of_other_clients_are_met_with_the_word_to_use() {
         for (name, part) in [
-            ("alwaysAllow", "callboard mcp allow"),
+            ("alwaysAllow", "\"allowedTools\""),
             ("serverUrl", "\"url\""),
             ("startup_timeout_sec", "connect_timeout"),
             ("bearerToken", "bearer_token_env"),

@@ -135,6 +135,9 @@ impl<'a> Judged<'a> {
             hash: self.hash,
             transport,
             summary: summary(&self.raw),
+            label: self.raw.label,
+            description: self.raw.description,
+            required: self.raw.required,
         }
     }
 

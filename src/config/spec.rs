@@ -169,6 +169,12 @@ pub struct Entry {
     pub transport: &'static str,
     /// Command line or URL as written, unexpanded, secrets masked; for display.
     pub summary: String,
+    /// `label`: a name for people, as written.
+    pub label: Option<String>,
+    /// `description`: a text for people, as written.
+    pub description: Option<String>,
+    /// `required`: the host is not healthy while this server is not usable.
+    pub required: bool,
 }
 
 /// What can be done with an entry.
@@ -221,8 +227,6 @@ pub struct ServerSpec {
     pub start: StartMode,
     /// Stop after that long without a call.
     pub idle_stop: Option<Duration>,
-    /// Its failure makes the whole host unhealthy.
-    pub required: bool,
     /// Files whose change restarts it (globs).
     pub watch: Vec<String>,
     /// One process for all clients or one for each.
@@ -231,10 +235,6 @@ pub struct ServerSpec {
     pub env_passthrough: Vec<String>,
     /// Confinement.
     pub sandbox: Sandbox,
-    /// Display name.
-    pub label: Option<String>,
-    /// Display text.
-    pub description: Option<String>,
 }
 
 /// How to reach a server; exactly one kind.

@@ -381,13 +381,10 @@ impl Resolver<'_> {
             rate: own.rate.unwrap_or(host.rate),
             start: raw.start.unwrap_or(host.start),
             idle_stop: raw.idle_stop,
-            required: raw.required,
             watch: raw.watch.clone(),
             sharing: raw.sharing,
             env_passthrough: raw.env_passthrough.clone(),
             sandbox: raw.sandbox.clone(),
-            label: raw.label.clone(),
-            description: raw.description.clone(),
         }
     }
 }

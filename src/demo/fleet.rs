@@ -35,6 +35,9 @@ fn entry(name: &str, program: &Path) -> Entry {
         hash: spec.hash.clone(),
         transport: "stdio",
         summary: format!("callboard {SERVER_VERB} {name}"),
+        label: None,
+        description: None,
+        required: false,
         state: EntryState::Ready(Arc::new(spec)),
     }
 }
@@ -76,13 +79,10 @@ fn spec(name: &str, program: &Path) -> ServerSpec {
         rate: None,
         start: StartMode::Eager,
         idle_stop: None,
-        required: false,
         watch: Vec::new(),
         sharing: Sharing::Shared,
         env_passthrough: Vec::new(),
         sandbox: Sandbox::Off,
-        label: None,
-        description: None,
     }
 }
 

@@ -187,6 +187,7 @@ pub(super) mod tests {
     pub(in crate::demo) fn view(name: &str, state: LifeState, pid: Option<u32>) -> ServerView {
         ServerView {
             id: ServerId::new(name),
+            label: None,
             state,
             since: SystemTime::UNIX_EPOCH,
             why: None,

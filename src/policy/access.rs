@@ -312,13 +312,10 @@ mod tests {
             rate: None,
             start: StartMode::Eager,
             idle_stop: None,
-            required: false,
             watch: vec![],
             sharing: Sharing::Shared,
             env_passthrough: vec![],
             sandbox: Sandbox::Off,
-            label: None,
-            description: None,
         }
     }
 
@@ -332,6 +329,9 @@ mod tests {
             hash: String::new(),
             transport: "stdio",
             summary: String::new(),
+            label: None,
+            description: None,
+            required: false,
         }
     }
 

@@ -25,6 +25,7 @@ mod paging;
 mod promises;
 mod rpc;
 mod schemas;
+mod settings;
 mod settling;
 mod starting;
 mod supervision;

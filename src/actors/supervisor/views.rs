@@ -4,7 +4,7 @@
 use crate::config::spec::{Entry, EntryState, StartMode, Trust};
 use crate::id::Generation;
 use crate::time;
-use crate::view::{ItemCounts, LifeState, ParkReason, ServerView};
+use crate::view::{ItemCounts, LifeState, ParkReason, ServerView, label};
 
 /// The view of an entry before its actor said anything. One that starts by itself is shown as
 /// connecting from the first moment, so that nobody takes it for one that waits to be used.
@@ -43,6 +43,7 @@ pub(crate) fn initial_view(entry: &Entry, autostart: bool) -> ServerView {
     };
     ServerView {
         id: id.clone(),
+        label: label(entry),
         state,
         since: time::wall(),
         why,
@@ -66,6 +67,6 @@ pub(crate) fn initial_view(entry: &Entry, autostart: bool) -> ServerView {
         start_took: None,
         last_stderr: None,
         warnings: entry.issues.iter().map(ToString::to_string).collect(),
-        required: spec.is_some_and(|spec| spec.required),
+        required: entry.required,
     }
 }

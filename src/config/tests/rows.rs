@@ -193,7 +193,7 @@ fn spellings_of_other_tools_keep_their_policy_meaning() {
     let spec = spec(&loaded, "s");
     assert!(spec.allowed_tools.as_ref().unwrap().matches("a") && spec.denied_tools.matches("b"));
     assert_eq!(spec.trust, Trust::Trusted);
-    assert_eq!(spec.label.as_deref(), Some("T"));
+    assert_eq!(entry(&loaded, "s").label.as_deref(), Some("T"));
     assert!(warnings(&loaded).is_empty());
 }
 
@@ -276,12 +276,14 @@ fn protocol_start_sharing_and_the_rest_of_life() {
         (spec.protocol, spec.start, spec.sharing),
         (Protocol::Modern, StartMode::Lazy, Sharing::Session)
     );
-    assert_eq!((spec.idle_stop, spec.required), (Some(secs(600)), true));
+    assert_eq!(spec.idle_stop, Some(secs(600)));
     assert_eq!(
         (spec.watch.as_slice(), spec.env_passthrough.as_slice()),
         (&["src/**/*.rs".to_owned()][..], &["SSH_AUTH_SOCK".to_owned()][..])
     );
-    assert_eq!((spec.label.as_deref(), spec.description.as_deref()), (Some("L"), Some("D")));
+    let shown = entry(&loaded, "s");
+    assert_eq!((shown.label.as_deref(), shown.description.as_deref()), (Some("L"), Some("D")));
+    assert!(shown.required);
     let plain = super::desk::spec(&load_one(r#"{"command": "x"}"#), "s");
     assert_eq!(
         (plain.protocol, plain.start, plain.sharing),

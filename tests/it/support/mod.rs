@@ -57,13 +57,10 @@ pub fn spec(name: &str) -> ServerSpec {
         rate: None,
         start: StartMode::Eager,
         idle_stop: None,
-        required: false,
         watch: Vec::new(),
         sharing: Sharing::Shared,
         env_passthrough: Vec::new(),
         sandbox: Sandbox::Off,
-        label: None,
-        description: None,
     }
 }
 
@@ -77,6 +74,9 @@ pub fn entry(spec: ServerSpec) -> Entry {
         hash: spec.hash.clone(),
         transport: "stdio",
         summary: "in-process".to_owned(),
+        label: None,
+        description: None,
+        required: false,
         state: EntryState::Ready(Arc::new(spec)),
     }
 }
