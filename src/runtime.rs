@@ -20,6 +20,7 @@ use crate::actors::registry::RegistryArgs;
 use crate::actors::root::{Offices, RootActor, RootArgs, RootMsg};
 use crate::actors::supervisor::SupervisorRef;
 use crate::catalog::merge::Catalog;
+use crate::config::load::{Env, Loaded};
 use crate::config::spec::{NamingStyle, ServerSet};
 use crate::id::ServerId;
 use crate::shaping::redact::Redactor;
@@ -44,6 +45,8 @@ pub struct RuntimePlan {
     pub host_env: BTreeMap<String, String>,
     /// Names of further host variables for every child (`env.passthrough`).
     pub env_passthrough: Vec<String>,
+    /// Folders that servers are told to work in, absolute.
+    pub roots: Vec<PathBuf>,
     /// Where the revisions that servers spoke are remembered between runs; `None` forgets.
     pub memory: Option<PathBuf>,
     /// How exposed names are made.
@@ -66,12 +69,33 @@ impl Default for RuntimePlan {
             in_process: BTreeMap::new(),
             host_env: BTreeMap::new(),
             env_passthrough: Vec::new(),
+            roots: Vec::new(),
             memory: None,
             naming: NamingStyle::default(),
             name_len_max: 64,
             reserved: Vec::new(),
             in_flight_max: 1024,
             gate: Gate::default(),
+        }
+    }
+}
+
+impl RuntimePlan {
+    /// The plan of a loaded configuration: all of its servers, with its settings. `env` holds the
+    /// variables of this process.
+    pub fn of(loaded: &Loaded, env: &Env) -> Self {
+        let settings = &loaded.settings;
+        Self {
+            servers: loaded.servers.clone(),
+            host_env: env.to_map(),
+            env_passthrough: settings.env_passthrough.clone(),
+            roots: settings.roots.clone(),
+            memory: Some(memory::file(&loaded.home)),
+            naming: settings.naming,
+            name_len_max: settings.name_len_max,
+            reserved: settings.reserved.clone(),
+            in_flight_max: settings.in_flight_max,
+            ..Self::default()
         }
     }
 }

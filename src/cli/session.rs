@@ -10,17 +10,15 @@ use super::failure::Failure;
 use super::out::write_stderr;
 use super::status_view::state_word;
 use crate::call::{Delivery, Phase};
-use crate::config::load::Loaded;
 use crate::config::spec::ServerSet;
 use crate::id::ServerId;
 use crate::runtime::{Runtime, RuntimePlan, is_settled};
 use crate::shaping::render::one_line;
-use crate::transport::memory;
 use crate::view::{LifeState, ParkReason, ServerView};
 
 /// The plan that runs these servers of a configuration; all when `only` is empty.
 pub fn plan(ctx: &Ctx, only: &[ServerId]) -> RuntimePlan {
-    let Loaded { servers, settings, .. } = &ctx.loaded;
+    let servers = &ctx.loaded.servers;
     let wanted = |id: &ServerId| only.is_empty() || only.contains(id);
     let entries: Vec<_> = servers.entries.iter().filter(|entry| wanted(&entry.id)).cloned().collect();
     let start: BTreeSet<ServerId> = entries.iter().map(|entry| entry.id.clone()).collect();
@@ -28,14 +26,7 @@ pub fn plan(ctx: &Ctx, only: &[ServerId]) -> RuntimePlan {
         servers: ServerSet { entries, ..servers.clone() },
         // A command that asks for a server starts it, lazy or not.
         only: Some(start),
-        host_env: ctx.options.env.iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
-        env_passthrough: settings.env_passthrough.clone(),
-        naming: settings.naming,
-        name_len_max: settings.name_len_max,
-        reserved: settings.reserved.clone(),
-        in_flight_max: settings.in_flight_max,
-        memory: Some(memory::file(&ctx.options.home())),
-        ..RuntimePlan::default()
+        ..RuntimePlan::of(&ctx.loaded, &ctx.options.env)
     }
 }
 

@@ -2,6 +2,7 @@
 //! value of a key is checked. The keys themselves are the table in `host_keys`.
 //! Called by `config::load` and the edges.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -20,6 +21,8 @@ pub const DEFAULT_TOML: &str = include_str!("../../config/default.toml");
 pub struct HostSettings {
     /// `start`: default of the entries.
     pub start: StartMode,
+    /// `roots`: folders that servers are told to work in, absolute.
+    pub roots: Vec<PathBuf>,
     /// `naming.style`
     pub naming: NamingStyle,
     /// `naming.name_len_max`, characters.
@@ -86,6 +89,7 @@ impl Default for HostSettings {
     fn default() -> Self {
         Self {
             start: StartMode::Eager,
+            roots: Vec::new(),
             naming: NamingStyle::McpDouble,
             name_len_max: 64,
             reserved: Vec::new(),
@@ -131,6 +135,8 @@ pub enum Kind {
     Bytes,
     /// Names of host variables.
     Variables,
+    /// Folders: absolute paths, or such that begin with `~`.
+    Folders,
     /// Any strings.
     Texts,
 }
@@ -220,7 +226,7 @@ impl HostKey {
             (Kind::Count { .. } | Kind::Bytes, Value::Number(number)) => {
                 self.whole(number.as_u64().ok_or_else(|| "must be a whole number".to_owned())?)
             }
-            (Kind::Variables | Kind::Texts, Value::Array(items)) => {
+            (Kind::Variables | Kind::Folders | Kind::Texts, Value::Array(items)) => {
                 self.texts(texts(items).ok_or_else(|| "must be a list of strings".to_owned())?)
             }
             (Kind::Word(_) | Kind::Duration | Kind::Bytes, Value::String(word)) => self.check_text(word),
@@ -243,7 +249,7 @@ impl HostKey {
             Kind::Duration => more_than_zero(duration::from_word(text, Unit::Seconds)),
             Kind::Count { .. } => self.whole(text.parse().map_err(|_| format!("must be {}", self.wanted()))?),
             Kind::Bytes => self.whole(duration::bytes_from_word(text)?),
-            Kind::Variables | Kind::Texts => {
+            Kind::Variables | Kind::Folders | Kind::Texts => {
                 let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
                 self.texts(items.map(str::to_owned).collect())
             }
@@ -259,9 +265,14 @@ impl HostKey {
     }
 
     fn texts(&self, texts: Vec<String>) -> Result<Setting, String> {
-        match (self.kind, texts.iter().find(|text| !is_variable_name(text))) {
-            (Kind::Variables, Some(wrong)) => Err(format!("{wrong:?} is not the name of a variable")),
-            _ => Ok(Setting::Texts(texts)),
+        let (fits, or): (fn(&str) -> bool, _) = match self.kind {
+            Kind::Variables => (is_variable_name, "is not the name of a variable"),
+            Kind::Folders => (is_folder, "must be an absolute path, or begin with \"~/\""),
+            _ => return Ok(Setting::Texts(texts)),
+        };
+        match texts.iter().find(|text| !fits(text)) {
+            Some(wrong) => Err(format!("{wrong:?} {or}")),
+            None => Ok(Setting::Texts(texts)),
         }
     }
 
@@ -276,6 +287,7 @@ impl HostKey {
                 duration::bytes_to_word(BYTES_MAX)
             ),
             Kind::Variables => "a list of names of variables".into(),
+            Kind::Folders => "a list of folders".into(),
             Kind::Texts => "a list of strings".into(),
         }
     }
@@ -300,6 +312,12 @@ impl HostKey {
         };
         if lower { Ok(()) } else { Err(format!("a project may only lower this; {now} is in force")) }
     }
+}
+
+/// The form of a folder; that it exists is looked at where the settings are loaded.
+fn is_folder(text: &str) -> bool {
+    let rest = text.strip_prefix('~').filter(|rest| rest.is_empty() || rest.starts_with('/'));
+    (Path::new(text).is_absolute() || rest.is_some()) && !text.contains('\0')
 }
 
 fn more_than_zero(read: Result<Duration, String>) -> Result<Setting, String> {

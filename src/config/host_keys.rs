@@ -2,6 +2,8 @@
 //! what a project may do with it, and which field it is. `default.toml`, the files, the
 //! environment and `mcp config` all go through it. Called by `config::load` and `effective`.
 
+use std::path::PathBuf;
+
 use super::host::{ColorChoice, HostKey, Kind, LogLevel, ProjectRule, Setting};
 use super::raw::{COUNT_MAX, START_WORDS};
 use super::spec::{NamingStyle, Rate};
@@ -86,6 +88,14 @@ pub const HOST_KEYS: &[HostKey] = &[
         Word,
         |s| word_of(&START_WORDS, s.start),
         |t, v| t.start = value_of(&START_WORDS, v).unwrap_or(t.start)
+    ),
+    host_key!(
+        "roots",
+        Kind::Folders,
+        ProjectRule::Never,
+        Texts,
+        |s| s.roots.iter().map(|folder| folder.to_string_lossy().into_owned()).collect(),
+        |t, v| t.roots = v.iter().map(PathBuf::from).collect()
     ),
     host_key!(
         "naming.style",

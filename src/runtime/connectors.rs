@@ -1,23 +1,34 @@
 //! From a configured entry to the recipe that connects: the child's environment, the
 //! working directory, the endpoint. Pure but for the values that it is given.
 
+use std::path::Path;
 use std::sync::Arc;
+
+use url::Url;
 
 use super::RuntimePlan;
 use crate::actors::supervisor::Planned;
 use crate::config::child_env::child_env;
 use crate::config::spec::{Entry, EntryState, ServerSpec, TransportSpec};
 use crate::transport::memory::Revisions;
-use crate::transport::{Connector, HttpEndpoint, LinkFault, StdioLaunch};
+use crate::transport::{Connector, HttpEndpoint, LinkFault, Root, StdioLaunch};
 use crate::wire::era::Revision;
 
 /// One planned server per entry.
 pub(super) fn plan(plan: &RuntimePlan, remembered: &Revisions) -> Vec<Planned> {
+    let roots: Vec<Root> = plan.roots.iter().filter_map(|folder| root(folder)).collect();
     let entries = plan.servers.entries.iter();
-    entries.map(|entry| planned(plan, entry, remembered.get(&entry.hash).copied())).collect()
+    entries.map(|entry| planned(plan, entry, &roots, remembered.get(&entry.hash).copied())).collect()
 }
 
-fn planned(plan: &RuntimePlan, entry: &Entry, remembered: Option<Revision>) -> Planned {
+/// A folder as servers are told about it; `None` for one that is not absolute.
+fn root(folder: &Path) -> Option<Root> {
+    let uri = Url::from_file_path(folder).ok()?.to_string();
+    let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
+    Some(Root { uri, name })
+}
+
+fn planned(plan: &RuntimePlan, entry: &Entry, roots: &[Root], remembered: Option<Revision>) -> Planned {
     let connector = match (plan.in_process.get(&entry.id), &entry.state) {
         (Some(peer), _) => Ok(Connector::Duplex(peer.clone())),
         (None, EntryState::Ready(spec)) => connector(plan, spec),
@@ -26,7 +37,7 @@ fn planned(plan: &RuntimePlan, entry: &Entry, remembered: Option<Revision>) -> P
     Planned {
         entry: Arc::new(entry.clone()),
         connector,
-        roots: Vec::new(),
+        roots: roots.to_vec(),
         remembered,
         autostart: plan.only.as_ref().is_none_or(|only| only.contains(&entry.id)),
     }
@@ -48,5 +59,21 @@ fn connector(plan: &RuntimePlan, spec: &ServerSpec) -> Result<Connector, LinkFau
             "the old HTTP+SSE transport is not spoken yet; use the server's Streamable HTTP endpoint"
                 .to_owned(),
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_is_a_percent_encoded_file_uri_with_the_name_of_its_folder() {
+        let told = |folder: &str| root(Path::new(folder)).map(|root| (root.uri, root.name));
+        let (uri, name) = told("/home/me/my notes/50% #1?").unwrap();
+        assert_eq!(uri, "file:///home/me/my%20notes/50%25%20%231%3F");
+        assert_eq!(name.as_deref(), Some("50% #1?"));
+        assert_eq!(told("/srv/été/").unwrap(), ("file:///srv/%C3%A9t%C3%A9".into(), Some("été".into())));
+        assert_eq!(told("/").unwrap(), ("file:///".into(), None));
+        assert_eq!(told("relative"), None);
     }
 }

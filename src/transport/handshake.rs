@@ -132,7 +132,7 @@ async fn legacy_first(
                 return retry_older(link, settings, older).await;
             }
             if auto && names_modern(&error) && kind == CarrierKind::Pipe {
-                return discover_after_refusal(link, settings).await;
+                return discover_after_refusal(link).await;
             }
             Err(refused("initialize", &error))
         }
@@ -155,9 +155,9 @@ async fn legacy_first(
 
 /// The server refused `initialize` in a way that names another era: ask on the same pipe,
 /// or on a fresh process if it left meanwhile.
-async fn discover_after_refusal(link: &Link, settings: &LinkSettings) -> Result<Established, HandshakeError> {
-    match tokio::time::timeout(DISCOVER_TIMEOUT, discover(link, settings)).await {
-        Ok(Ok(reply)) if !reply.response.is_error => accept_discover(&reply.body(), settings),
+async fn discover_after_refusal(link: &Link) -> Result<Established, HandshakeError> {
+    match tokio::time::timeout(DISCOVER_TIMEOUT, discover(link)).await {
+        Ok(Ok(reply)) if !reply.response.is_error => accept_discover(&reply.body()),
         Ok(Ok(reply)) => Err(refused("server/discover", &rpc_error(&reply.body()))),
         Ok(Err(ExchangeError { fault: ExchangeFault::Lost(_), .. })) => {
             Err(HandshakeError::Reconnect(Era::Modern))
@@ -189,7 +189,7 @@ async fn modern_first(
     let forced = settings.protocol == ProtocolChoice::Modern;
     let answer = match kind {
         CarrierKind::Pipe => {
-            match tokio::time::timeout(DISCOVER_TIMEOUT, discover(link, settings)).await {
+            match tokio::time::timeout(DISCOVER_TIMEOUT, discover(link)).await {
                 Ok(answer) => answer,
                 Err(_) if forced => {
                     return Err(HandshakeError::Fault(LinkFault::TimedOut(format!(
@@ -200,10 +200,10 @@ async fn modern_first(
                 Err(_) => return Err(HandshakeError::Reconnect(Era::Legacy)),
             }
         }
-        CarrierKind::Http => discover(link, settings).await,
+        CarrierKind::Http => discover(link).await,
     };
     match answer {
-        Ok(reply) if !reply.response.is_error => match accept_discover(&reply.body(), settings) {
+        Ok(reply) if !reply.response.is_error => match accept_discover(&reply.body()) {
             // A sloppy server answers anything with success.
             Err(_) if !forced => legacy_first(link, kind, settings).await,
             other => other,
@@ -247,16 +247,18 @@ async fn initialize(
     ask(link, link.next_id(), "initialize", params, &MetaRewrite::Legacy).await
 }
 
-fn modern_meta(settings: &LinkSettings) -> MetaRewrite {
+/// Nothing is declared here: a modern server asks in its results (`input_required`), and whoever
+/// made the call gets to see that; nobody answers on the way.
+fn modern_meta() -> MetaRewrite {
     MetaRewrite::Modern {
         revision: Revision::LATEST.as_str().to_owned(),
-        capabilities: capabilities(settings).to_string().into(),
+        capabilities: "{}".into(),
         client_info: client_info().to_string().into(),
     }
 }
 
-async fn discover(link: &Link, settings: &LinkSettings) -> Result<Reply, ExchangeError> {
-    ask(link, link.next_id(), "server/discover", serde_json::json!({}), &modern_meta(settings)).await
+async fn discover(link: &Link) -> Result<Reply, ExchangeError> {
+    ask(link, link.next_id(), "server/discover", serde_json::json!({}), &modern_meta()).await
 }
 
 /// One control request and its answer. Giving up on it never sends a cancellation:
@@ -313,13 +315,13 @@ fn accept_initialize(body: &Bytes) -> Result<Established, HandshakeError> {
     Ok(established(&result, revision, MetaRewrite::Legacy))
 }
 
-fn accept_discover(body: &Bytes, settings: &LinkSettings) -> Result<Established, HandshakeError> {
+fn accept_discover(body: &Bytes) -> Result<Established, HandshakeError> {
     let result: InitializeResult = serde_json::from_slice(body)
         .map_err(|e| protocol(format!("the answer to server/discover makes no sense: {e}")))?;
     let offered = result.supported.clone().unwrap_or_default();
     let ours = |text: &String| Revision::parse(text).filter(|r| r.era() == Era::Modern);
     match offered.iter().filter_map(ours).max() {
-        Some(revision) => Ok(established(&result, revision, modern_meta(settings))),
+        Some(revision) => Ok(established(&result, revision, modern_meta())),
         None => Err(protocol(format!(
             "the server offered {}, of the modern revisions we speak {}",
             if offered.is_empty() { "no revision".to_owned() } else { offered.join(", ") },

@@ -1,9 +1,164 @@
 //! From the file to the behaviour: each key of an entry, and each setting of the host, acts.
 //! A JSON file is written, loaded, made a plan of, and what runs then is looked at.
 
-use serde_json::json;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use callboard::config::load::{Env, LoadOptions, load};
+use callboard::id::ServerId;
+use callboard::runtime::{Runtime, RuntimePlan};
+use callboard::transport::DuplexPeer;
+use callboard::view::LifeState;
+use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::cli_home::Home;
+use crate::support::*;
+
+/// A user's files; scripted servers may stand in for the programs of its entries.
+struct Files {
+    folder: TempDir,
+    env: Vec<(String, String)>,
+    peers: BTreeMap<ServerId, DuplexPeer>,
+}
+
+impl Files {
+    /// With the entry `s`, whose tools may all be called.
+    fn with(keys: &Value) -> Self {
+        let mut entry = json!({"command": "in-process", "allowAllTools": true});
+        entry.as_object_mut().unwrap().extend(keys.as_object().unwrap().clone());
+        let files = Self { folder: tempfile::tempdir().unwrap(), env: Vec::new(), peers: BTreeMap::new() };
+        files.write("mcp.json", &json!({"mcpServers": {"s": entry}}).to_string());
+        files
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().canonicalize().unwrap()
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let home = self.path().join(".callboard");
+        std::fs::create_dir_all(&home).unwrap();
+        std::fs::write(home.join(name), text).unwrap();
+    }
+
+    fn host(self, toml: &str) -> Self {
+        self.write("callboard.toml", toml);
+        self
+    }
+
+    /// What stands in for the program of `s`.
+    fn server(mut self, script: impl Script) -> Self {
+        self.peers.insert("s".into(), duplex(script));
+        self
+    }
+
+    /// What the files mean.
+    fn plan(&self) -> RuntimePlan {
+        let mut env: Env = self.env.iter().cloned().collect();
+        env.set("HOME", self.path().to_str().unwrap());
+        env.set("PATH", "/usr/local/bin:/usr/bin:/bin");
+        let mut options = LoadOptions::new(env, self.path());
+        options.managed_dir = self.path().join("managed");
+        let loaded = load(&options);
+        let issues: Vec<String> = loaded.issues().map(ToString::to_string).collect();
+        assert!(issues.is_empty(), "{issues:?}");
+        let plan = RuntimePlan::of(&loaded, &options.env);
+        RuntimePlan { in_process: self.peers.clone(), memory: None, ..plan }
+    }
+
+    /// What runs then, settled.
+    async fn ready(&self) -> Runtime {
+        let runtime = Runtime::start(self.plan()).await.unwrap();
+        runtime.settle(&[], Duration::from_secs(600)).await;
+        runtime
+    }
+}
+
+/// Answers every call with `{}`.
+fn quick(message: &Value, wire: &Wire) {
+    if !good(message, wire) {
+        wire.result(message, "{}");
+    }
+}
+
+/// What a server is told about roots: the capability, and the answer when it asks.
+async fn told_roots(files: Files) -> (Value, Value) {
+    let answers: Arc<Mutex<Vec<Value>>> = Arc::default();
+    let (seen, tape) = (answers.clone(), Tape::default());
+    let asks = tape.of(move |message: &Value, wire: &Wire| {
+        if message["id"] == "r" {
+            seen.lock().unwrap().push(message.clone());
+        }
+        if method_of(message) == "notifications/initialized" {
+            wire.line(r#"{"jsonrpc":"2.0","id":"r","method":"roots/list"}"#);
+        }
+        quick(message, wire);
+    });
+    let runtime = files.server(asks).ready().await;
+    assert_eq!(runtime.status()[0].state, LifeState::Ready);
+    let capabilities = tape.received("initialize")[0]["params"]["capabilities"].clone();
+    let answer = answers.lock().unwrap().remove(0);
+    (capabilities, answer)
+}
+
+#[tokio::test(start_paused = true)]
+async fn roots_are_declared_and_told_to_a_server_that_asks() {
+    let files = Files::with(&json!({})).host("roots = [\"~/my notes\", \"/\"]");
+    std::fs::create_dir(files.path().join("my notes")).unwrap();
+    let uri = format!("file://{}/my%20notes", files.path().display());
+    let (capabilities, answer) = told_roots(files).await;
+    assert_eq!(capabilities, json!({"roots": {"listChanged": false}}));
+    let roots = json!([{"uri": uri, "name": "my notes"}, {"uri": "file:///"}]);
+    assert_eq!(answer["result"], json!({"roots": roots}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_roots_nothing_is_declared_and_who_asks_is_refused() {
+    let (capabilities, answer) = told_roots(Files::with(&json!({}))).await;
+    assert_eq!(capabilities, json!({}));
+    assert_eq!(answer["error"]["code"], -32601);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_modern_server_is_told_no_roots_because_nobody_would_answer_it() {
+    let files = Files::with(&json!({"protocol": "modern"})).host("roots = [\"/\"]");
+    let tape = Tape::default();
+    let runtime = files.server(tape.of(modern)).ready().await;
+    call(&runtime, "s", "echo").await.unwrap();
+    for method in ["server/discover", "tools/list", "tools/call"] {
+        let meta = &tape.received(method)[0]["params"]["_meta"];
+        assert_eq!(meta["io.modelcontextprotocol/clientCapabilities"], json!({}), "{method}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_roots_are_a_reason_to_connect_again() {
+    let files = Files::with(&json!({})).server(quick);
+    let runtime = files.ready().await;
+    let before = runtime.status()[0].generation;
+    runtime.reload(&files.plan()).await;
+    assert_eq!(runtime.status()[0].generation, before, "nothing changed");
+    let files = files.host("roots = [\"/\"]");
+    runtime.reload(&files.plan()).await;
+    runtime.settle(&[], Duration::from_secs(60)).await;
+    assert!(runtime.status()[0].generation > before);
+}
+
+/// A server of the modern era only.
+fn modern(message: &Value, wire: &Wire) {
+    let result = match method_of(message) {
+        "server/discover" => json!({"resultType": "complete", "supportedVersions": ["2026-07-28"],
+            "capabilities": {"tools": {}}, "ttlMs": 0, "cacheScope": "private"}),
+        "tools/list" => json!({"resultType": "complete", "ttlMs": 0, "cacheScope": "private",
+            "tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}),
+        "tools/call" => json!({"resultType": "complete", "content": []}),
+        _ => return,
+    };
+    wire.result(message, &result.to_string());
+}
 
 #[test]
 fn a_label_is_shown_beside_the_name_and_steers_no_terminal() {

@@ -172,7 +172,8 @@ impl SupervisorState {
     async fn replace(&mut self, planned: Planned, redactor: &Arc<Redactor>) -> Option<ServerRef> {
         let id = planned.entry.id.clone();
         let old = self.children.get(&id);
-        if old.is_some_and(|child| same(&child.entry, &planned.entry)) {
+        let same_roots = |child: &Child| child.args.as_ref().is_none_or(|args| args.roots == planned.roots);
+        if old.is_some_and(|child| same(&child.entry, &planned.entry) && same_roots(child)) {
             return None;
         }
         // A view of its own: the replaced actor still writes to the old one while it drains.

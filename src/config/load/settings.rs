@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::LoadOptions;
 use crate::config::document::Lines;
-use crate::config::host::{DEFAULT_TOML, HostKey, HostSettings, Setting};
+use crate::config::host::{DEFAULT_TOML, HostKey, HostSettings, Kind, Setting};
 use crate::config::host_keys::{self, HOST_KEYS, LATER};
 use crate::config::spec::{Issue, Scope, Severity, Source};
 use crate::config::suggest;
@@ -65,7 +65,7 @@ fn insert(dict: &mut Dict, name: &str, figure: Figure) {
 
 /// Reads all layers: defaults, user, project, environment, flags, managed.
 pub(super) fn load(options: &LoadOptions, home: &Path, root: &Path) -> Settings {
-    let mut loader = Loader { figment: Figment::new(), sources: Vec::new(), issues: Vec::new() };
+    let mut loader = Loader { options, figment: Figment::new(), sources: Vec::new(), issues: Vec::new() };
     let manual = Source { scope: Scope::Default, origin: "default.toml".into() };
     let read = loader.read_toml(DEFAULT_TOML, &manual);
     loader.add(manual, read);
@@ -74,19 +74,20 @@ pub(super) fn load(options: &LoadOptions, home: &Path, root: &Path) -> Settings 
     if options.project && !super::same_folder(&project, home) {
         loader.file(Scope::Project, &project.join("callboard.toml"));
     }
-    loader.environment(options);
-    loader.flags(options);
+    loader.environment();
+    loader.flags();
     loader.file(Scope::Managed, &options.managed_dir.join("callboard.toml"));
     loader.finish()
 }
 
-struct Loader {
+struct Loader<'a> {
+    options: &'a LoadOptions,
     figment: Figment,
     sources: Vec<Source>,
     issues: Vec<Issue>,
 }
 
-impl Loader {
+impl Loader<'_> {
     fn add(&mut self, source: Source, values: Vec<(&'static str, Setting)>) {
         if values.is_empty() {
             return;
@@ -111,7 +112,39 @@ impl Loader {
         settings
     }
 
-    fn finish(self) -> Settings {
+    /// A checked value with the home folder in place of `~`.
+    fn placed(&self, key: &HostKey, setting: Setting) -> Result<Setting, String> {
+        let Setting::Texts(texts) = setting else { return Ok(setting) };
+        if key.kind != Kind::Folders {
+            return Ok(Setting::Texts(texts));
+        }
+        let mut folders = Vec::with_capacity(texts.len());
+        for text in texts {
+            let folder = self.options.tilde(&text);
+            if !folder.is_absolute() {
+                return Err("needs the variable HOME for \"~\", which is not set".to_owned());
+            }
+            folders.push(folder.to_string_lossy().into_owned());
+        }
+        Ok(Setting::Texts(folders))
+    }
+
+    fn finish(mut self) -> Settings {
+        let settings = self.settings();
+        let provenance = self.provenance();
+        let gone = settings.roots.iter().filter(|folder| !folder.is_dir());
+        for folder in gone {
+            let source = provenance.iter().find(|(name, _)| *name == "roots");
+            if let Some((_, source)) = source {
+                let message = format!("no such folder: {}; told to servers all the same", folder.display());
+                self.issue(Severity::Warning, source, "roots", message);
+            }
+        }
+        Settings { provenance, settings, issues: self.issues }
+    }
+
+    /// Where the value of each key comes from.
+    fn provenance(&self) -> Vec<(&'static str, Source)> {
         let fallback = Source { scope: Scope::Default, origin: "default.toml".into() };
         let provenance = HOST_KEYS.iter().map(|key| {
             let metadata = self.figment.find_metadata(key.name);
@@ -122,7 +155,7 @@ impl Loader {
                 |source: &&Source| Some(&*source.origin) == origin && Some(source.scope.as_str()) == scope;
             (key.name, self.sources.iter().find(same).cloned().unwrap_or_else(|| fallback.clone()))
         });
-        Settings { provenance: provenance.collect(), settings: self.settings(), issues: self.issues }
+        provenance.collect()
     }
 
     fn issue(&mut self, severity: Severity, source: &Source, path: &str, message: String) -> &mut Issue {
@@ -179,7 +212,7 @@ impl Loader {
                     issue.fix = unknown_hint(&name);
                     issue.position = position;
                 }
-                Some(key) => match key.check(&item) {
+                Some(key) => match key.check(&item).and_then(|setting| self.placed(key, setting)) {
                     Ok(setting) => values.push((key.name, setting)),
                     Err(message) => self.issue(Severity::Error, source, &name, message).position = position,
                 },
@@ -210,14 +243,15 @@ impl Loader {
     }
 
     /// Each variable is a layer of its own, so that its name is told as the source.
-    fn environment(&mut self, options: &LoadOptions) {
+    fn environment(&mut self) {
+        let options = self.options;
         for (variable, text) in options.env.iter().filter(|(name, _)| name.starts_with("CALLBOARD_")) {
             if OTHER_VARIABLES.contains(&variable) {
                 continue;
             }
             let source = Source { scope: Scope::EnvInline, origin: variable.into() };
             match HOST_KEYS.iter().find(|key| key.variable() == variable) {
-                Some(key) => match key.check_text(text) {
+                Some(key) => match key.check_text(text).and_then(|setting| self.placed(key, setting)) {
                     Ok(setting) => self.add(source, vec![(key.name, setting)]),
                     Err(message) => {
                         self.issue(Severity::Error, &source, key.name, message);
@@ -240,11 +274,12 @@ impl Loader {
         }
     }
 
-    fn flags(&mut self, options: &LoadOptions) {
+    fn flags(&mut self) {
+        let options = self.options;
         for (name, text) in &options.settings {
             let source = Source { scope: Scope::Flag, origin: "command line".into() };
             match host_keys::find(name) {
-                Some(key) => match key.check_text(text) {
+                Some(key) => match key.check_text(text).and_then(|setting| self.placed(key, setting)) {
                     Ok(setting) => self.add(source, vec![(key.name, setting)]),
                     Err(message) => {
                         self.issue(Severity::Error, &source, name, message);

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::desk::{Desk, errors, one, spec, warnings};
 use crate::config::effective::effective;
-use crate::config::host::{ColorChoice, DEFAULT_TOML, HostSettings, LogLevel, Setting};
+use crate::config::host::{ColorChoice, DEFAULT_TOML, HostSettings, Kind, LogLevel, Setting};
 use crate::config::host_keys::{HOST_KEYS, LATER, variable};
 use crate::config::spec::{NamingStyle, Rate, Scope, StartMode};
 
@@ -46,13 +46,14 @@ fn every_key_maps_to_one_field_and_back() {
         let before = HostSettings::default();
         let value = match (key.get)(&before) {
             Setting::Word(word) => {
-                let crate::config::host::Kind::Word(words) = key.kind else { panic!("{}", key.name) };
+                let Kind::Word(words) = key.kind else { panic!("{}", key.name) };
                 Setting::Word(words.iter().find(|other| **other != word).unwrap())
             }
             Setting::Duration(duration) => Setting::Duration(duration + Duration::from_secs(1)),
             Setting::Count(64) if key.name == "naming.name_len_max" => Setting::Count(32),
             Setting::Count(count) => Setting::Count(count + 1),
             Setting::Bytes(bytes) => Setting::Bytes(bytes + 1),
+            Setting::Texts(_) if key.kind == Kind::Folders => Setting::Texts(vec!["/x".into()]),
             Setting::Texts(_) => Setting::Texts(vec!["X".into()]),
         };
         let mut after = before.clone();
@@ -165,12 +166,12 @@ fn anything_else_in_a_project_is_an_error_and_changes_nothing() {
     let desk = Desk::new();
     desk.write(
         "project/.callboard/callboard.toml",
-        "[env]\npassthrough = [\"AWS_SECRET_ACCESS_KEY\"]\n[log]\nlevel = \"off\"\n[restart]\nmax = 0\nmin = 1\n[timeouts]\nidle = \"1h\"\n[limits]\nin_flight = 65\n",
+        "roots = [\"/\"]\n[env]\npassthrough = [\"AWS_SECRET_ACCESS_KEY\"]\n[log]\nlevel = \"off\"\n[restart]\nmax = 0\nmin = 1\n[timeouts]\nidle = \"1h\"\n[limits]\nin_flight = 65\n",
     );
     let loaded = desk.load();
     assert_eq!(loaded.settings, HostSettings::default());
     let errors = errors(&loaded);
-    assert_eq!(errors.len(), 6, "{errors:?}");
+    assert_eq!(errors.len(), 7, "{errors:?}");
     assert!(errors.iter().all(|e| e.contains("project/.callboard/callboard.toml")), "{errors:?}");
     assert!(
         errors.iter().any(|e| e.contains("limits.in_flight: a project may only lower this; 64 is in force"))
@@ -235,6 +236,43 @@ fn unknown_settings_warn_with_the_nearest_known_one() {
     assert_eq!(errors(&desk.load()).len(), 2);
 }
 
+#[test]
+fn roots_are_absolute_folders_of_the_user() {
+    let mut desk = Desk::new();
+    desk.write("home/notes/.keep", "");
+    let file = |roots: &str| format!("roots = {roots}\n");
+    let toml = "home/.callboard/callboard.toml";
+    desk.write(toml, &file(r#"["~/notes", "~", "/"]"#));
+    let loaded = desk.load();
+    assert_eq!(loaded.issues().map(ToString::to_string).collect::<Vec<_>>(), Vec::<String>::new());
+    assert_eq!(loaded.settings.roots, [desk.path("home/notes"), desk.path("home"), "/".into()]);
+    let lines = effective(&loaded);
+    let shown = &lines.iter().find(|line| line.key == "roots").unwrap().value;
+    assert_eq!(shown[0].as_str(), desk.path("home/notes").to_str(), "what counts, not what was written");
+
+    desk.write(toml, &file(r#"["/no/such/folder"]"#));
+    let told = warnings(&desk.load());
+    assert!(
+        told.len() == 1 && told[0].contains("callboard.toml: roots: no such folder: /no/such/folder"),
+        "{told:?}"
+    );
+
+    for wrong in [r#"["notes"]"#, r#"["./notes"]"#, r#"["~other/x"]"#, r#"["/ok", ""]"#] {
+        desk.write(toml, &file(wrong));
+        let loaded = desk.load();
+        assert!(errors(&loaded)[0].contains("must be an absolute path"), "{wrong}: {:?}", errors(&loaded));
+        assert!(loaded.settings.roots.is_empty());
+    }
+    desk.write(toml, &file("\"/one\""));
+    assert!(errors(&desk.load())[0].contains("roots: must be a list of folders, not a string"));
+
+    desk.write(toml, "");
+    desk.set("CALLBOARD_ROOTS", "~/notes, /");
+    assert_eq!(desk.load().settings.roots, [desk.path("home/notes"), "/".into()]);
+    desk.set("HOME", "");
+    assert!(errors(&desk.load())[0].contains("needs the variable HOME"));
+}
+
 /// A key that is not there yet is unknown like any other one, and says that it will come.
 #[test]
 fn settings_of_later_versions_are_unknown_and_told_as_such() {
@@ -280,7 +318,8 @@ proptest! {
         (key.set)(&mut set, &Setting::Count(number));
         (key.set)(&mut set, &Setting::Bytes(number * 1024));
         (key.set)(&mut set, &Setting::Duration(Duration::from_secs(number)));
-        (key.set)(&mut set, &Setting::Texts(vec!["A".into(), "B".into()]));
+        let texts = if key.kind == Kind::Folders { ["/a b", "/"] } else { ["A", "B"] };
+        (key.set)(&mut set, &Setting::Texts(texts.map(String::from).to_vec()));
         let value = (key.get)(&set);
         let by_file = Desk::new();
         by_file.write("home/.callboard/callboard.toml", &format!("{} = {}\n", key.name, value.to_json()));

@@ -195,7 +195,7 @@ fn unknown_keys_warn_with_the_nearest_known_one() {
     for part in [
         "mcpServer: unknown key",
         "did you mean \"args\"",
-        "callboard mcp allow",
+        "write \"allowedTools\"",
         "did you mean \"failures\"",
     ] {
         assert!(text.contains(part), "{part}: {text}");

@@ -18,7 +18,7 @@ use callboard::id::{CallId, ServerId, SessionId};
 use callboard::runtime::{Runtime, RuntimePlan};
 use callboard::transport::DuplexPeer;
 
-pub use peer::{Script, Tape, Wire, answer, good, id_of, method_of};
+pub use peer::{Script, Tape, Wire, answer, duplex, good, id_of, method_of};
 
 /// A specification with the defaults of the product.
 pub fn spec(name: &str) -> ServerSpec {
