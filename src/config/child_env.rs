@@ -73,30 +73,58 @@ pub fn child_env(
     child.into_iter().collect()
 }
 
-/// Names of host variables that the child does not see and that its stderr mentions as a whole
-/// word, sorted. Names only: the cure is `env_passthrough`.
-pub fn withheld_mentions(
-    stderr: &str,
-    host: &BTreeMap<String, String>,
-    child: &[(String, String)],
-) -> Vec<String> {
-    const NAME_LEN_MIN: usize = 3;
-    let words: BTreeSet<&str> = stderr.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
-    let mentioned = withheld(host, child).filter(|name| name.len() >= NAME_LEN_MIN && words.contains(name));
-    mentioned.map(str::to_owned).collect()
+/// Names of the host variables that one child does not see. No values.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Withheld(Vec<String>);
+
+impl Withheld {
+    /// What a child with this environment does not see of the host's.
+    pub fn of(host: &BTreeMap<String, String>, child: &[(String, String)]) -> Self {
+        let seen = |name: &String| child.iter().any(|(seen, _)| seen == name);
+        Self(host.keys().filter(|name| !seen(name)).cloned().collect())
+    }
+
+    /// Those that this text mentions as a whole word, sorted.
+    pub fn mentioned<'a>(&'a self, stderr: &str) -> Vec<&'a str> {
+        const NAME_LEN_MIN: usize = 3;
+        let words: BTreeSet<&str> = stderr.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
+        self.names().filter(|name| name.len() >= NAME_LEN_MIN && words.contains(name)).collect()
+    }
+
+    /// Those that lead to a proxy or to certificate authorities, sorted.
+    pub fn network(&self) -> Vec<&str> {
+        self.names().filter(|name| NETWORK.contains(name)).collect()
+    }
+
+    /// What a failure of the child has to say about them (spec section 2): names and the cure;
+    /// `None` when nothing suggests that one of them matters.
+    pub fn hint(&self, stderr: &str) -> Option<String> {
+        let mentioned = self.mentioned(stderr);
+        let network: Vec<&str> =
+            self.network().into_iter().filter(|name| !mentioned.contains(name)).collect();
+        let groups = [(mentioned, "mentioned on its stderr"), (network, "for the network")];
+        let told: Vec<String> = groups
+            .iter()
+            .filter(|(names, _)| !names.is_empty())
+            .map(|(names, what)| format!("{} ({what})", list(names)))
+            .collect();
+        let told = (!told.is_empty()).then(|| told.join(", "))?;
+        Some(format!(
+            "set here but withheld from the server: {told}; name what it needs in `env_passthrough`"
+        ))
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
 }
 
-/// Names of proxy and certificate variables that are set here and that the child does not see,
-/// sorted: to be told with every failure.
-pub fn withheld_network(host: &BTreeMap<String, String>, child: &[(String, String)]) -> Vec<String> {
-    withheld(host, child).filter(|name| NETWORK.contains(name)).map(str::to_owned).collect()
-}
-
-fn withheld<'a>(
-    host: &'a BTreeMap<String, String>,
-    child: &'a [(String, String)],
-) -> impl Iterator<Item = &'a str> {
-    host.keys().map(String::as_str).filter(|name| !child.iter().any(|(seen, _)| seen == name))
+/// The names, or the first of very many.
+fn list(names: &[&str]) -> String {
+    const NAMES_MAX: usize = 8;
+    let more = names.len().saturating_sub(NAMES_MAX);
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{rest}", names[..names.len() - more].join(", "))
 }
 
 #[cfg(test)]
@@ -180,19 +208,49 @@ mod tests {
     fn a_failure_names_withheld_variables_that_stderr_mentions() {
         let host = host(&[("GITHUB_TOKEN", "ghp_hidden"), ("GITHUB", "x"), ("PATH", "/bin"), ("NO", "1")]);
         let child = child_env(&host, &spec(&[], &[]), &[]);
+        let withheld = Withheld::of(&host, &child);
         let stderr = "Error: NO token. Set `GITHUB_TOKEN` or MY_GITHUB; PATH is fine\n";
-        assert_eq!(withheld_mentions(stderr, &host, &child), ["GITHUB_TOKEN"]);
-        assert!(withheld_mentions("", &host, &child).is_empty());
+        assert_eq!(withheld.mentioned(stderr), ["GITHUB_TOKEN"]);
+        let hint = withheld.hint(stderr).unwrap();
+        assert_eq!(
+            hint,
+            "set here but withheld from the server: GITHUB_TOKEN (mentioned on its stderr); \
+             name what it needs in `env_passthrough`"
+        );
+        assert!(withheld.mentioned("").is_empty() && withheld.hint("").is_none());
     }
 
     #[test]
     fn proxies_and_certificates_that_are_withheld_are_told() {
         let host = host(&[("HTTPS_PROXY", "http://u:p@proxy"), ("SSL_CERT_FILE", "/c"), ("X", "1")]);
         let child = child_env(&host, &spec(&[], &["SSL_CERT_FILE"]), &[]);
-        assert_eq!(withheld_network(&host, &child), ["HTTPS_PROXY"]);
+        let withheld = Withheld::of(&host, &child);
+        assert_eq!(withheld.network(), ["HTTPS_PROXY"]);
+        assert!(withheld.hint("").unwrap().contains(": HTTPS_PROXY (for the network); "));
+        let twice = withheld.hint("HTTPS_PROXY is not set").unwrap();
+        assert_eq!(twice.matches("HTTPS_PROXY").count(), 1, "{twice}");
+    }
+
+    #[test]
+    fn a_hint_names_a_few_of_very_many() {
+        let names: Vec<String> = (10..40).map(|n| format!("VAR_{n}")).collect();
+        let host: BTreeMap<String, String> = names.iter().map(|n| (n.clone(), "secret".into())).collect();
+        let hint = Withheld::of(&host, &[]).hint(&names.join(" ")).unwrap();
+        assert!(hint.contains("VAR_10, ") && hint.contains("VAR_17 and 22 more"), "{hint}");
     }
 
     proptest! {
+        /// Whatever the host holds and a server writes: names at most, never a value.
+        #[test]
+        fn no_value_gets_into_a_hint(
+            names in proptest::collection::btree_set("[A-Z]{3,6}", 1..6),
+            value in "[a-z0-9]{24}", stderr in "[A-Z ]{0,40}",
+        ) {
+            let host = names.iter().chain([&"HTTP_PROXY".to_owned()]).map(|n| (n.clone(), value.clone())).collect();
+            let hint = Withheld::of(&host, &[]).hint(&format!("{stderr} {value}")).unwrap();
+            prop_assert!(!hint.contains(&value), "{hint}");
+        }
+
         #[test]
         fn nothing_unnamed_is_ever_inherited(
             host in proptest::collection::btree_map("[A-Z_]{1,8}", "[ -~]{0,12}", 0..20),

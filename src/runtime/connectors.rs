@@ -8,7 +8,7 @@ use url::Url;
 
 use super::RuntimePlan;
 use crate::actors::supervisor::Planned;
-use crate::config::child_env::child_env;
+use crate::config::child_env::{Withheld, child_env};
 use crate::config::spec::{Entry, EntryState, ServerSpec, TransportSpec};
 use crate::transport::memory::Revisions;
 use crate::transport::{Connector, HttpEndpoint, LinkFault, Root, StdioLaunch};
@@ -29,6 +29,12 @@ fn root(folder: &Path) -> Option<Root> {
 }
 
 fn planned(plan: &RuntimePlan, entry: &Entry, roots: &[Root], remembered: Option<Revision>) -> Planned {
+    let withheld = match &entry.state {
+        EntryState::Ready(spec) if matches!(spec.transport, TransportSpec::Stdio { .. }) => {
+            Withheld::of(&plan.host_env, &child_env(&plan.host_env, spec, &plan.env_passthrough))
+        }
+        _ => Withheld::default(),
+    };
     let connector = match (plan.in_process.get(&entry.id), &entry.state) {
         (Some(peer), _) => Ok(Connector::Duplex(peer.clone())),
         (None, EntryState::Ready(spec)) => connector(plan, spec),
@@ -38,6 +44,7 @@ fn planned(plan: &RuntimePlan, entry: &Entry, roots: &[Root], remembered: Option
         entry: Arc::new(entry.clone()),
         connector,
         roots: roots.to_vec(),
+        withheld,
         remembered,
         autostart: plan.only.as_ref().is_none_or(|only| only.contains(&entry.id)),
     }

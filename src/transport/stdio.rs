@@ -22,7 +22,8 @@ use crate::wire::era::{Era, Revision};
 
 /// Between the steps of an ordered stop: stdin closed, TERM, KILL (spec section 2).
 pub const STOP_STEP: Duration = Duration::from_secs(2);
-/// How long the exit status is waited for after stdout has closed, and the other way round.
+/// How long the exit status and the end of stderr are waited for after stdout has closed, and
+/// the other way round.
 const STATUS_GRACE: Duration = Duration::from_millis(50);
 /// Between looks at a group that was told to leave.
 const GROUP_POLL: Duration = Duration::from_millis(10);
@@ -215,13 +216,17 @@ impl Watch {
             }
             First::Exit(status) => {
                 // What it wrote before it left still counts; a grandchild may hold the pipe open.
-                let _ = tokio::time::timeout(STATUS_GRACE, &mut stream_ended).await;
+                let all = async { tokio::join!(&mut stream_ended, self.err_task.ended()) };
+                let _ = tokio::time::timeout(STATUS_GRACE, all).await;
                 let fault = self.exit_fault(status);
                 self.inbound.end(fault);
                 self.sweep_group().await;
             }
             First::Stream(fault) => {
-                let status = tokio::time::timeout(STATUS_GRACE, self.child.wait()).await;
+                let (status, _) = tokio::join!(
+                    tokio::time::timeout(STATUS_GRACE, self.child.wait()),
+                    tokio::time::timeout(STATUS_GRACE, self.err_task.ended()),
+                );
                 let fault = match (fault, status) {
                     (LinkFault::Closed, Ok(status)) => self.exit_fault(status.ok()),
                     (fault, _) => fault,

@@ -23,8 +23,14 @@ impl Owned {
 
     /// Waits for the task's end.
     pub async fn join(mut self) {
+        self.ended().await;
+    }
+
+    /// Waits for the task's end, and may be given up.
+    pub async fn ended(&mut self) {
         if let Some(handle) = self.0.as_mut() {
             let _ = handle.await;
+            self.0 = None;
         }
     }
 

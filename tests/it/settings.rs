@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use callboard::call::ErrorCode;
 use callboard::config::load::{Env, LoadOptions, load};
 use callboard::id::ServerId;
 use callboard::runtime::{Runtime, RuntimePlan};
 use callboard::transport::DuplexPeer;
-use callboard::view::LifeState;
+use callboard::view::{LifeState, ParkReason};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -46,6 +47,12 @@ impl Files {
 
     fn host(self, toml: &str) -> Self {
         self.write("callboard.toml", toml);
+        self
+    }
+
+    /// A variable of this process.
+    fn var(mut self, name: &str, value: &str) -> Self {
+        self.env.push((name.to_owned(), value.to_owned()));
         self
     }
 
@@ -158,6 +165,105 @@ fn modern(message: &Value, wire: &Wire) {
         _ => return,
     };
     wire.result(message, &result.to_string());
+}
+
+/// A child that says what it misses and leaves, or that leaves in a call. (`$$` is a `$` in an entry.)
+const NEEDY: &str = r#"
+    [ "$1" = start ] && { echo "fatal: ACME_KEY is not set" >&2; exit 3; }
+    while read -r line; do
+        id=$(echo "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+        case "$line" in
+            *'"initialize"'*) r='{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{}}';;
+            *'"tools/list"'*) r='{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}';;
+            *'"tools/call"'*) echo "$1 $${ACME_KEY:-ACME_KEY is not set}" >&2; exit 3;;
+            *) continue;;
+        esac
+        echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":$r}"
+    done"#;
+
+/// The needy child on a machine that has what it misses, and a proxy.
+fn needy(when: &str) -> Files {
+    let entry = json!({"command": "sh", "args": ["-c", NEEDY, "needy", when], "restart": {"max": 1}});
+    let files = Files::with(&entry).var("HTTPS_PROXY", "http://me:pr0xy-pass@proxy.example:3128");
+    files.var("ACME_KEY", "acme-s3cr3t-value").var("UNRELATED", "unrelated-s3cr3t")
+}
+
+const WITHHELD: &str = "set here but withheld from the server: ACME_KEY (mentioned on its stderr), \
+    HTTPS_PROXY (for the network); name what it needs in `env_passthrough`";
+
+fn holds_no_value(text: &str) {
+    for value in ["acme-s3cr3t-value", "pr0xy-pass", "UNRELATED", "unrelated-s3cr3t"] {
+        assert!(!text.contains(value), "{value} in {text}");
+    }
+}
+
+#[tokio::test]
+async fn a_failed_start_names_the_withheld_variables_that_its_stderr_mentions() {
+    let runtime = needy("start").ready().await;
+    let view = runtime.status().remove(0);
+    assert_eq!(view.state, LifeState::Parked(ParkReason::GivenUp), "{view:?}");
+    assert_eq!(view.fix, Some(format!("callboard mcp check s; {WITHHELD}")));
+    holds_no_value(&format!("{view:?}"));
+    let error = call(&runtime, "s", "echo").await.unwrap_err();
+    assert!(error.fix.as_ref().is_some_and(|fix| fix.contains("ACME_KEY")), "{error:?}");
+    runtime.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_unexpected_end_names_them_to_the_caller_and_in_the_view() {
+    let files = needy("call");
+    let runtime = files.ready().await;
+    let mut watch = runtime.watch(&[]);
+    watch.look();
+    let error = call(&runtime, "s", "echo").await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::ConnectionLost, "{error:?}");
+    assert_eq!(error.fix, Some(format!("callboard mcp status s; {WITHHELD}")), "{error:?}");
+    holds_no_value(&format!("{error:?}"));
+    // One restart is all that it has: the second end parks it.
+    let again = call(&runtime, "s", "echo").await.unwrap_err();
+    assert_eq!(again.code, ErrorCode::ConnectionLost, "{again:?}");
+    while !matches!(watch.look()[0].state, LifeState::Parked(_)) {
+        watch.changed().await;
+    }
+    let fix = watch.look().remove(0).fix.unwrap();
+    assert!(fix.ends_with(WITHHELD), "{fix}");
+    runtime.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_variable_that_the_entry_or_the_host_passes_through_is_seen_and_not_told() {
+    let passing = |files: Files, by_entry: bool| {
+        if by_entry { files } else { files.host("[env]\npassthrough = [\"ACME_KEY\", \"HTTPS_PROXY\"]") }
+    };
+    for by_entry in [true, false] {
+        let mut entry =
+            json!({"command": "sh", "args": ["-c", NEEDY, "needy", "got"], "restart": {"max": 1}});
+        if by_entry {
+            entry["env_passthrough"] = json!(["ACME_KEY", "HTTPS_PROXY"]);
+        }
+        let files = Files::with(&entry).var("ACME_KEY", "plain").var("HTTPS_PROXY", "http://proxy/");
+        let runtime = passing(files, by_entry).ready().await;
+        let error = call(&runtime, "s", "echo").await.unwrap_err();
+        assert!(error.message.contains("got plain"), "the child sees it: {error:?}");
+        assert_eq!(error.fix.as_deref(), Some("callboard mcp status s"));
+        runtime.shutdown().await;
+    }
+}
+
+#[test]
+fn the_command_line_shows_names_and_never_values() {
+    let home = Home::new();
+    let entry = json!({"command": "sh", "args": ["-c", NEEDY, "needy", "start"], "restart": {"max": 1}});
+    home.user(&json!({"mcpServers": {"s": entry}}).to_string());
+    for words in [&["mcp", "status", "s"][..], &["mcp", "status", "--json"], &["mcp", "tools", "s"]] {
+        let mut command = home.command(words);
+        let output = command.env("ACME_KEY", "acme-s3cr3t-value").output().unwrap();
+        let shown = [output.stdout, output.stderr].concat();
+        let shown = String::from_utf8(shown).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(shown.contains("ACME_KEY (mentioned on its stderr)"), "{words:?}: {shown}");
+        assert!(shown.contains("env_passthrough"), "{shown}");
+        holds_no_value(&shown);
+    }
 }
 
 #[test]

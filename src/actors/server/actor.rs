@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use super::msg::{ServerMsg, Wake};
 use super::state::ServerState;
 use crate::actors::registry::RegistryRef;
+use crate::config::child_env::Withheld;
 use crate::config::spec::{ServerSpec, StartMode};
 use crate::policy::lifecycle::Event;
 use crate::shaping::redact::Redactor;
@@ -26,6 +27,8 @@ pub(crate) struct ServerArgs {
     pub connector: Result<Connector, LinkFault>,
     /// Roots to declare.
     pub roots: Vec<Root>,
+    /// Host variables that its child does not see.
+    pub withheld: Withheld,
     /// The revision that worked last time.
     pub remembered: Option<Revision>,
     /// Where the view goes. Kept by the supervisor, so it survives this actor.

@@ -12,6 +12,7 @@ use super::outcome;
 use crate::call::{
     BreakerClass, CallError, CallEvent, CallReply, Delivery, ErrorCode, ItemKind, Origin, Phase,
 };
+use crate::config::child_env::Withheld;
 use crate::id::{Generation, ServerId};
 use crate::policy::budget::{Budget, Limit};
 use crate::shaping::redact::Redactor;
@@ -45,6 +46,7 @@ pub(super) enum Turn {
 pub(super) struct Shared {
     pub server: ServerId,
     pub redactor: Arc<Redactor>,
+    pub withheld: Withheld,
 }
 
 /// How the waiting of one call ended.

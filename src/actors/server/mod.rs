@@ -4,6 +4,7 @@
 mod actor;
 mod call;
 mod calls;
+mod cure;
 mod limit;
 mod lists;
 pub(crate) mod msg;

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::call::Shared;
+use super::cure;
 use crate::call::{BreakerClass, CallError, Delivery, ErrorCode, Origin, Phase};
 use crate::id::ServerId;
 use crate::policy::budget::Limit;
@@ -152,9 +153,10 @@ fn lost(shared: &Shared, fault: &LinkFault, stderr: &str) -> CallError {
     if let Some(last) = tail.lines().rev().find(|line| !line.trim().is_empty()) {
         text.push_str(&format!("; last stderr line: {}", shared.redactor.text(last)));
     }
+    let look = format!("callboard mcp status {server}");
     CallError::refused(ErrorCode::ConnectionLost, Phase::Await, Origin::Transport, text)
         .counting(BreakerClass::Trip)
-        .fix(format!("callboard mcp status {server}"))
+        .fix(cure::and(look, shared.withheld.hint(tail)))
 }
 
 fn first_line(text: &str) -> String {

@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 
 use super::actor::ServerArgs;
 use super::call::{Go, Shared};
+use super::cure;
 use super::limit::RateLimit;
 use super::msg::{ServerMsg, Wake};
 use crate::actors::jitter::Jitter;
@@ -90,7 +91,11 @@ impl ServerState {
         // A restarted actor goes on counting, so that nothing of its predecessor is current.
         let generation = view.generation.next();
         Self {
-            shared: Arc::new(Shared { server: id.clone(), redactor: args.redactor.clone() }),
+            shared: Arc::new(Shared {
+                server: id.clone(),
+                redactor: args.redactor.clone(),
+                withheld: args.withheld.clone(),
+            }),
             life: Life::Dormant,
             generation,
             live: None,
@@ -249,7 +254,7 @@ impl ServerState {
     pub(super) fn connect_failed(&mut self, error: ConnectError) {
         let why = self.fault_text(&error.fault, &error.stderr);
         let kind = self.judge(&error.fault);
-        self.park_texts(&error.fault, why);
+        self.park_texts(&error.fault, &error.stderr, why);
         self.disconnect();
         self.feed(Event::ConnectFailed(kind));
     }
@@ -262,7 +267,7 @@ impl ServerState {
         };
         let why = self.fault_text(&fault, &stderr);
         let kind = self.judge(&fault);
-        self.park_texts(&fault, why);
+        self.park_texts(&fault, &stderr, why);
         self.disconnect();
         self.feed(Event::Lost(kind));
     }
@@ -290,13 +295,9 @@ impl ServerState {
         }
     }
 
-    fn park_texts(&mut self, fault: &LinkFault, why: String) {
+    fn park_texts(&mut self, fault: &LinkFault, stderr: &str, why: String) {
         self.view.why = Some(why);
-        self.view.fix = match fault {
-            LinkFault::Config(_) => Some("correct the entry, then run the command again".to_owned()),
-            LinkFault::NeedsAuth(_) => Some("set `headers` or `bearer_token_env` of this server".to_owned()),
-            _ => None,
-        };
+        self.view.fix = cure::of(fault, stderr, &self.args.withheld);
     }
 
     fn fault_text(&self, fault: &LinkFault, stderr: &str) -> String {
@@ -384,7 +385,8 @@ impl ServerState {
                 let why = self.view.why.take().unwrap_or_default();
                 let cause = self.gave_up.take().map(|cause| cause.to_string()).unwrap_or_default();
                 self.view.why = Some(format!("gave up after {cause}: {why}"));
-                self.view.fix = Some(format!("callboard mcp check {}", self.args.spec.id));
+                let check = format!("callboard mcp check {}", self.args.spec.id);
+                self.view.fix = Some(cure::and(check, self.view.fix.take()));
             }
             _ => {}
         }

@@ -12,6 +12,7 @@ use crate::actors::directory::{Directory, DirectoryEntry};
 use crate::actors::registry::RegistryRef;
 use crate::actors::server::{ServerActor, ServerArgs, ServerRef};
 use crate::actors::task::{self, TaskHandle};
+use crate::config::child_env::Withheld;
 use crate::config::spec::{Entry, EntryState};
 use crate::id::ServerId;
 use crate::shaping::redact::Redactor;
@@ -26,6 +27,7 @@ pub(crate) struct Planned {
     pub entry: Arc<Entry>,
     pub connector: Result<Connector, LinkFault>,
     pub roots: Vec<Root>,
+    pub withheld: Withheld,
     pub remembered: Option<Revision>,
     /// Whether it may start by itself.
     pub autostart: bool,
@@ -185,6 +187,7 @@ impl SupervisorState {
                 spec: spec.clone(),
                 connector: planned.connector,
                 roots: planned.roots,
+                withheld: planned.withheld,
                 remembered: planned.remembered,
                 view: view.clone(),
                 registry: self.args.registry.clone(),
