@@ -357,6 +357,6 @@ mod tests {
             once: Vec::new(),
         };
         assert_eq!(none(&ctx, &args(Some("s")), "tools"), "The server offers no tools.");
-        assert_eq!(none(&ctx, &args(None), "tools"), NOTHING);
+        assert_eq!(none(&ctx, &args(None), "tools"), super::super::list::nothing(&ctx));
     }
 }

@@ -107,7 +107,7 @@ pub const HOST_KEYS: &[HostKey] = &[
     ),
     host_key!(
         "naming.name_len_max",
-        Kind::Count { min: 16, max: 64 },
+        Kind::Count { min: 24, max: 64 },
         ProjectRule::Free,
         Count,
         |s| wide(s.name_len_max),

@@ -31,3 +31,4 @@ mod starting;
 mod supervision;
 mod support;
 mod versions;
+mod surroundings;

@@ -195,7 +195,7 @@ fn a_wrong_value_leaves_the_weaker_source_in_force_and_says_where() {
     for part in [
         "callboard.toml:2:1: timeouts.idle: not a duration",
         "callboard.toml:6:1: naming.style: unknown word",
-        "callboard.toml:7:1: naming.name_len_max: must be a whole number from 16 to 64",
+        "callboard.toml:7:1: naming.name_len_max: must be a whole number from 24 to 64",
         "limits.in_flight: must be a whole number",
         "limits.frame_max: must be a size from 1KiB to 1GiB, not a boolean",
         "env.passthrough: \"A B\" is not the name of a variable",
@@ -312,7 +312,7 @@ proptest! {
 
     /// Every value that a file may hold can be written as a variable as well.
     #[test]
-    fn a_file_and_a_variable_mean_the_same(index in 0..HOST_KEYS.len(), number in 16u64..64) {
+    fn a_file_and_a_variable_mean_the_same(index in 0..HOST_KEYS.len(), number in 24u64..64) {
         let key = &HOST_KEYS[index];
         let mut set = HostSettings::default();
         (key.set)(&mut set, &Setting::Count(number));

@@ -2,6 +2,7 @@
 //! script, and short ways to call them. The fakes are at the wire; our own actors are real.
 
 pub mod bad;
+mod files;
 mod peer;
 
 use std::collections::BTreeMap;
@@ -18,7 +19,8 @@ use callboard::id::{CallId, ServerId, SessionId};
 use callboard::runtime::{Runtime, RuntimePlan};
 use callboard::transport::DuplexPeer;
 
-pub use peer::{Script, Tape, Wire, answer, duplex, good, id_of, method_of};
+pub use files::{Files, modern, quick};
+pub use peer::{Script, Tape, Wire, answer, good, id_of, method_of};
 
 /// A specification with the defaults of the product.
 pub fn spec(name: &str) -> ServerSpec {
