@@ -30,5 +30,5 @@ mod settling;
 mod starting;
 mod supervision;
 mod support;
-mod versions;
 mod surroundings;
+mod versions;
