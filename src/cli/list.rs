@@ -371,7 +371,7 @@ mod tests {
         let (_home, ctx) = ctx(r#"{"mcpServers":{"a":{"command":"run"}}}"#);
         let answer = config(&ctx).unwrap();
         assert!(answer.human.lines().any(|l| l.starts_with("mcpServers.a.command") && l.contains("user")));
-        assert!(answer.human.lines().any(|l| l.starts_with("breaker.failures") && l.contains("default")));
+        assert!(answer.human.lines().any(|l| l.starts_with("timeouts.idle") && l.contains("default")));
         assert!(answer.human.lines().skip(1).all(|l| l.ends_with(')')), "a line without a source");
     }
 
