@@ -33,6 +33,22 @@ pub(crate) enum FrontendMsg {
     Panic,
 }
 
+impl FrontendMsg {
+    #[cfg(not(test))]
+    fn into_arrival(self) -> Box<Arrival> {
+        let Self::Call(arrival) = self;
+        arrival
+    }
+
+    #[cfg(test)]
+    fn into_arrival(self) -> Box<Arrival> {
+        match self {
+            Self::Call(arrival) => arrival,
+            Self::Panic => panic!("asked to"),
+        }
+    }
+}
+
 /// What the front end is made of.
 #[derive(Clone, Debug)]
 pub(crate) struct FrontendArgs {
@@ -62,11 +78,7 @@ impl Actor for FrontendActor {
         message: FrontendMsg,
         state: &mut FrontendArgs,
     ) -> Result<(), ActorProcessingErr> {
-        let arrival = match message {
-            FrontendMsg::Call(arrival) => arrival,
-            #[cfg(test)]
-            FrontendMsg::Panic => panic!("asked to"),
-        };
+        let arrival = message.into_arrival();
         if arrival.reply.is_closed() {
             return Ok(());
         }
