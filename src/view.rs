@@ -165,3 +165,37 @@ pub struct ItemCounts {
     /// Prompts.
     pub prompts: usize,
 }
+
+impl ServerView {
+    /// A server in that state of which nothing else is known, since `since`.
+    pub fn unknown(id: ServerId, transport: &'static str, state: LifeState, since: SystemTime) -> Self {
+        Self {
+            id,
+            label: None,
+            state,
+            since,
+            why: None,
+            fix: None,
+            next_attempt: None,
+            late: false,
+            listed: false,
+            generation: Generation::default(),
+            restarts: 0,
+            pid: None,
+            transport,
+            revision: None,
+            server_info: None,
+            trust: Trust::default(),
+            counts: ItemCounts::default(),
+            definition_bytes: 0,
+            in_flight: 0,
+            queued: 0,
+            calls_ok: 0,
+            calls_failed: 0,
+            start_took: None,
+            last_stderr: None,
+            warnings: Vec::new(),
+            required: false,
+        }
+    }
+}

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use callboard::call::{CallLimits, CallRequest, ItemKind, Target};
 use callboard::config::spec::*;
-use callboard::id::{CallId, ServerId, SessionId};
+use callboard::id::{CallId, SessionId};
 use callboard::runtime::{Runtime, RuntimePlan};
 use callboard::transport::link::{Link, Outbound};
 use callboard::transport::{
@@ -304,44 +304,16 @@ async fn actors(rung: Rung, place: Where, load: Load) -> Measured {
 
 fn spec(load: Load) -> ServerSpec {
     let launch = launch(load);
+    let transport = TransportSpec::Stdio {
+        command: launch.command,
+        args: launch.args.into_iter().map(SecretText::new).collect(),
+        env: Vec::new(),
+        cwd: None,
+    };
     ServerSpec {
-        id: ServerId::new("toy"),
-        hash: String::new(),
-        transport: TransportSpec::Stdio {
-            command: launch.command,
-            args: launch.args.into_iter().map(SecretText::new).collect(),
-            env: Vec::new(),
-            cwd: None,
-        },
-        filter: ToolFilter::default(),
-        allowed_tools: None,
-        denied_tools: Globs::default(),
-        trust: Trust::Trusted,
         allow_all_tools: true,
-        allow_host_process: true,
-        timeouts: Timeouts {
-            idle: Duration::from_secs(120),
-            connect: Duration::from_secs(15),
-            max_start: Duration::from_secs(120),
-            total: Duration::from_secs(1800),
-            list: Duration::from_secs(30),
-            permit: Duration::from_secs(5),
-        },
         protocol: Protocol::Legacy,
-        breaker: BreakerSpec { failures: 3, open_for: Duration::from_secs(60), count_tool_errors: false },
-        restart: RestartSpec {
-            max: 5,
-            window: Duration::from_secs(60),
-            min_delay: Duration::from_millis(500),
-            max_delay: Duration::from_secs(60),
-        },
-        limits: Limits { in_flight: 256, queue: 256, frame_max: 16 << 20, result_max: 1 << 20 },
-        rate: None,
-        start: StartMode::Eager,
-        idle_stop: None,
-        watch: Vec::new(),
-        sharing: Sharing::Shared,
-        env_passthrough: Vec::new(),
-        sandbox: Sandbox::Off,
+        limits: Limits { in_flight: 256, ..Limits::default() },
+        ..ServerSpec::new("toy", transport)
     }
 }

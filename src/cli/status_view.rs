@@ -312,39 +312,22 @@ fn calls(view: &ServerView) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::config::spec::Trust;
+
     use crate::id::{Generation, ServerId};
     use crate::view::ItemCounts;
     use proptest::prelude::*;
 
     pub(crate) fn view(name: &str, state: LifeState) -> ServerView {
         ServerView {
-            id: ServerId::new(name),
-            label: None,
-            state,
-            since: SystemTime::UNIX_EPOCH,
-            why: None,
-            fix: None,
-            next_attempt: None,
-            late: false,
             listed: true,
             generation: Generation(1),
-            restarts: 0,
             pid: Some(4711),
-            transport: "stdio",
             revision: Some("2025-06-18"),
             server_info: Some("git 1.2".into()),
-            trust: Trust::Untrusted,
             counts: ItemCounts { tools: 12, ..ItemCounts::default() },
             definition_bytes: 4001,
-            in_flight: 0,
-            queued: 0,
-            calls_ok: 0,
-            calls_failed: 0,
             start_took: Some(Duration::from_millis(340)),
-            last_stderr: None,
-            warnings: Vec::new(),
-            required: false,
+            ..ServerView::unknown(ServerId::new(name), "stdio", state, SystemTime::UNIX_EPOCH)
         }
     }
 

@@ -131,10 +131,8 @@ fn list(names: &[&str]) -> String {
 #[cfg(not(windows))]
 mod tests {
     use super::*;
-    use crate::config::host::HostSettings;
-    use crate::config::spec::{
-        BreakerSpec, Globs, Protocol, Sandbox, SecretText, Sharing, StartMode, ToolFilter, Trust,
-    };
+
+    use crate::config::spec::SecretText;
     use proptest::prelude::*;
 
     fn host(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -142,34 +140,15 @@ mod tests {
     }
 
     fn spec(env: &[(&str, &str)], passthrough: &[&str]) -> ServerSpec {
-        let host = HostSettings::default();
+        let transport = TransportSpec::Stdio {
+            command: "x".into(),
+            args: Vec::new(),
+            env: env.iter().map(|(n, v)| (n.to_string(), SecretText::new(*v))).collect(),
+            cwd: None,
+        };
         ServerSpec {
-            id: "s".into(),
-            hash: String::new(),
-            transport: TransportSpec::Stdio {
-                command: "x".into(),
-                args: Vec::new(),
-                env: env.iter().map(|(n, v)| (n.to_string(), SecretText::new(*v))).collect(),
-                cwd: None,
-            },
-            filter: ToolFilter::default(),
-            allowed_tools: None,
-            denied_tools: Globs::default(),
-            trust: Trust::Untrusted,
-            allow_all_tools: false,
-            allow_host_process: false,
-            timeouts: host.timeouts,
-            protocol: Protocol::Auto,
-            breaker: BreakerSpec::default(),
-            restart: host.restart,
-            limits: host.limits,
-            rate: None,
-            start: StartMode::Eager,
-            idle_stop: None,
-            watch: Vec::new(),
-            sharing: Sharing::Shared,
             env_passthrough: passthrough.iter().map(ToString::to_string).collect(),
-            sandbox: Sandbox::Off,
+            ..ServerSpec::new("s", transport)
         }
     }
 

@@ -492,3 +492,62 @@ pub enum NamingStyle {
     /// `tool`; a clash is a conflict.
     Bare,
 }
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            idle: Duration::from_secs(120),
+            connect: Duration::from_secs(15),
+            max_start: Duration::from_secs(120),
+            total: Duration::from_secs(30 * 60),
+            list: Duration::from_secs(30),
+            permit: Duration::from_secs(5),
+        }
+    }
+}
+
+impl Default for RestartSpec {
+    fn default() -> Self {
+        Self {
+            max: 5,
+            window: Duration::from_secs(60),
+            min_delay: Duration::from_millis(500),
+            max_delay: Duration::from_secs(60),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { in_flight: 64, queue: 256, frame_max: 16 << 20, result_max: 1 << 20 }
+    }
+}
+
+impl ServerSpec {
+    /// A server with the built-in defaults: what an entry that says nothing else means.
+    pub fn new(name: &str, transport: TransportSpec) -> Self {
+        Self {
+            id: ServerId::new(name),
+            hash: String::new(),
+            transport,
+            filter: ToolFilter::default(),
+            allowed_tools: None,
+            denied_tools: Globs::default(),
+            trust: Trust::default(),
+            allow_all_tools: false,
+            allow_host_process: false,
+            timeouts: Timeouts::default(),
+            protocol: Protocol::default(),
+            breaker: BreakerSpec::default(),
+            restart: RestartSpec::default(),
+            limits: Limits::default(),
+            rate: None,
+            start: StartMode::default(),
+            idle_stop: None,
+            watch: Vec::new(),
+            sharing: Sharing::default(),
+            env_passthrough: Vec::new(),
+            sandbox: Sandbox::default(),
+        }
+    }
+}

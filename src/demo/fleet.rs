@@ -7,10 +7,8 @@ use std::time::Duration;
 
 use super::{SERVER_VERB, SERVERS};
 use crate::config::spec::{
-    BreakerSpec, Entry, EntryState, Globs, Limits, Protocol, RestartSpec, Sandbox, Scope, SecretText,
-    ServerSet, ServerSpec, Sharing, Source, StartMode, Timeouts, ToolFilter, TransportSpec, Trust,
+    Entry, EntryState, Scope, SecretText, ServerSet, ServerSpec, Source, Timeouts, TransportSpec, Trust,
 };
-use crate::id::ServerId;
 use crate::runtime::RuntimePlan;
 
 /// A runtime with every demo server, each a child process of `program`.
@@ -43,22 +41,17 @@ fn entry(name: &str, program: &Path) -> Entry {
 }
 
 fn spec(name: &str, program: &Path) -> ServerSpec {
+    let transport = TransportSpec::Stdio {
+        command: program.to_string_lossy().into_owned(),
+        args: vec![SecretText::new(SERVER_VERB), SecretText::new(name)],
+        env: Vec::new(),
+        cwd: None,
+    };
     ServerSpec {
-        id: ServerId::new(name),
         hash: format!("demo-{name}"),
-        transport: TransportSpec::Stdio {
-            command: program.to_string_lossy().into_owned(),
-            args: vec![SecretText::new(SERVER_VERB), SecretText::new(name)],
-            env: Vec::new(),
-            cwd: None,
-        },
-        filter: ToolFilter::default(),
-        allowed_tools: None,
-        denied_tools: Globs::default(),
         // The demo calls its own servers on behalf of the person who started it.
         trust: Trust::Trusted,
         allow_all_tools: true,
-        allow_host_process: true,
         timeouts: Timeouts {
             idle: Duration::from_secs(10),
             connect: Duration::from_secs(5),
@@ -67,22 +60,7 @@ fn spec(name: &str, program: &Path) -> ServerSpec {
             list: Duration::from_secs(5),
             permit: Duration::from_secs(5),
         },
-        protocol: Protocol::Auto,
-        breaker: BreakerSpec { failures: 3, open_for: Duration::from_secs(60), count_tool_errors: false },
-        restart: RestartSpec {
-            max: 5,
-            window: Duration::from_secs(60),
-            min_delay: Duration::from_millis(500),
-            max_delay: Duration::from_secs(60),
-        },
-        limits: Limits { in_flight: 16, queue: 64, frame_max: 16 << 20, result_max: 1 << 20 },
-        rate: None,
-        start: StartMode::Eager,
-        idle_stop: None,
-        watch: Vec::new(),
-        sharing: Sharing::Shared,
-        env_passthrough: Vec::new(),
-        sandbox: Sandbox::Off,
+        ..ServerSpec::new(name, transport)
     }
 }
 

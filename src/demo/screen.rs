@@ -186,32 +186,16 @@ pub(super) mod tests {
 
     pub(in crate::demo) fn view(name: &str, state: LifeState, pid: Option<u32>) -> ServerView {
         ServerView {
-            id: ServerId::new(name),
-            label: None,
-            state,
-            since: SystemTime::UNIX_EPOCH,
-            why: None,
-            fix: None,
-            next_attempt: None,
-            late: false,
             listed: true,
             generation: Generation(1),
-            restarts: 0,
             pid,
-            transport: "stdio",
             revision: Some("2025-11-25"),
-            server_info: None,
             trust: Trust::Trusted,
             counts: ItemCounts { tools: 3, ..ItemCounts::default() },
-            definition_bytes: 0,
-            in_flight: 0,
-            queued: 0,
             calls_ok: 2,
             calls_failed: 1,
             start_took: Some(Duration::from_millis(12)),
-            last_stderr: None,
-            warnings: Vec::new(),
-            required: false,
+            ..ServerView::unknown(ServerId::new(name), "stdio", state, SystemTime::UNIX_EPOCH)
         }
     }
 

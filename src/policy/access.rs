@@ -274,49 +274,16 @@ fn shell_word(word: &str) -> String {
 mod tests {
     use std::collections::BTreeSet;
     use std::sync::Arc;
-    use std::time::Duration;
 
     use proptest::prelude::*;
 
     use super::*;
-    use crate::config::spec::{
-        BreakerSpec, Globs, Limits, Protocol, RestartSpec, Sandbox, Scope, Sharing, Source, StartMode,
-        Timeouts, ToolFilter, TransportSpec,
-    };
+    use crate::config::spec::{Globs, Scope, Source, TransportSpec};
     use crate::id::ServerId;
 
     fn spec() -> ServerSpec {
-        let second = Duration::from_secs(1);
-        ServerSpec {
-            id: "s".into(),
-            hash: String::new(),
-            transport: TransportSpec::Stdio { command: "x".into(), args: vec![], env: vec![], cwd: None },
-            filter: ToolFilter::default(),
-            allowed_tools: None,
-            denied_tools: Globs::default(),
-            trust: Trust::Untrusted,
-            allow_all_tools: false,
-            allow_host_process: false,
-            timeouts: Timeouts {
-                idle: second,
-                connect: second,
-                max_start: second,
-                total: second,
-                list: second,
-                permit: second,
-            },
-            protocol: Protocol::Auto,
-            breaker: BreakerSpec { failures: 3, open_for: second, count_tool_errors: false },
-            restart: RestartSpec { max: 5, window: second, min_delay: second, max_delay: second },
-            limits: Limits { in_flight: 1, queue: 1, frame_max: 1, result_max: 1 },
-            rate: None,
-            start: StartMode::Eager,
-            idle_stop: None,
-            watch: vec![],
-            sharing: Sharing::Shared,
-            env_passthrough: vec![],
-            sandbox: Sandbox::Off,
-        }
+        let transport = TransportSpec::Stdio { command: "x".into(), args: vec![], env: vec![], cwd: None };
+        ServerSpec::new("s", transport)
     }
 
     fn entry(state: EntryState) -> Entry {

@@ -2,9 +2,8 @@
 //! is of an entry that can't run.
 
 use crate::config::spec::{Entry, EntryState, StartMode, Trust};
-use crate::id::Generation;
 use crate::time;
-use crate::view::{ItemCounts, LifeState, ParkReason, ServerView, label};
+use crate::view::{LifeState, ParkReason, ServerView, label};
 
 /// The view of an entry before its actor said anything. One that starts by itself is shown as
 /// connecting from the first moment, so that nobody takes it for one that waits to be used.
@@ -42,31 +41,12 @@ pub(crate) fn initial_view(entry: &Entry, autostart: bool) -> ServerView {
         _ => None,
     };
     ServerView {
-        id: id.clone(),
         label: label(entry),
-        state,
-        since: time::wall(),
         why,
         fix,
-        next_attempt: None,
-        late: false,
-        listed: false,
-        generation: Generation::default(),
-        restarts: 0,
-        pid: None,
-        transport: entry.transport,
-        revision: None,
-        server_info: None,
         trust: spec.map_or(Trust::Untrusted, |spec| spec.trust),
-        counts: ItemCounts::default(),
-        definition_bytes: 0,
-        in_flight: 0,
-        queued: 0,
-        calls_ok: 0,
-        calls_failed: 0,
-        start_took: None,
-        last_stderr: None,
         warnings: entry.issues.iter().map(ToString::to_string).collect(),
         required: entry.required,
+        ..ServerView::unknown(id.clone(), entry.transport, state, time::wall())
     }
 }

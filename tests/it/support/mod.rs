@@ -11,10 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use callboard::call::{CallError, CallLimits, CallReply, CallRequest, ItemKind, Target};
-use callboard::config::spec::{
-    BreakerSpec, Entry, EntryState, Globs, Limits, Protocol, RestartSpec, Sandbox, Scope, ServerSpec,
-    Sharing, Source, StartMode, Timeouts, ToolFilter, TransportSpec, Trust,
-};
+use callboard::config::spec::{Entry, EntryState, Scope, ServerSpec, Source, TransportSpec, Trust};
 use callboard::id::{CallId, ServerId, SessionId};
 use callboard::runtime::{Runtime, RuntimePlan};
 use callboard::transport::DuplexPeer;
@@ -24,45 +21,17 @@ pub use peer::{Script, Tape, Wire, answer, good, id_of, method_of};
 
 /// A specification with the defaults of the product.
 pub fn spec(name: &str) -> ServerSpec {
+    let transport = TransportSpec::Stdio {
+        command: "in-process".to_owned(),
+        args: Vec::new(),
+        env: Vec::new(),
+        cwd: None,
+    };
     ServerSpec {
-        id: ServerId::new(name),
         hash: format!("hash-of-{name}"),
-        transport: TransportSpec::Stdio {
-            command: "in-process".to_owned(),
-            args: Vec::new(),
-            env: Vec::new(),
-            cwd: None,
-        },
-        filter: ToolFilter::default(),
-        allowed_tools: None,
-        denied_tools: Globs::default(),
         trust: Trust::Trusted,
         allow_all_tools: true,
-        allow_host_process: false,
-        timeouts: Timeouts {
-            idle: Duration::from_secs(120),
-            connect: Duration::from_secs(15),
-            max_start: Duration::from_secs(120),
-            total: Duration::from_secs(1800),
-            list: Duration::from_secs(30),
-            permit: Duration::from_secs(5),
-        },
-        protocol: Protocol::Auto,
-        breaker: BreakerSpec { failures: 3, open_for: Duration::from_secs(60), count_tool_errors: false },
-        restart: RestartSpec {
-            max: 5,
-            window: Duration::from_secs(60),
-            min_delay: Duration::from_millis(500),
-            max_delay: Duration::from_secs(60),
-        },
-        limits: Limits { in_flight: 64, queue: 256, frame_max: 16 << 20, result_max: 1 << 20 },
-        rate: None,
-        start: StartMode::Eager,
-        idle_stop: None,
-        watch: Vec::new(),
-        sharing: Sharing::Shared,
-        env_passthrough: Vec::new(),
-        sandbox: Sandbox::Off,
+        ..ServerSpec::new(name, transport)
     }
 }
 
