@@ -68,6 +68,7 @@ fn main() {
     let scale = if quick { 10 } else { 1 };
     let loads = [
         (Shape::Plain, 64, 1, 20_000),
+        (Shape::Plain, 64, 64, 60_000),
         (Shape::Plain, 1024, 1, 20_000),
         (Shape::Plain, 1024, 64, 60_000),
         (Shape::Structured, 1024, 1, 20_000),
@@ -75,6 +76,8 @@ fn main() {
         (Shape::Escaped, MIB, 1, 400),
         (Shape::Structured, MIB, 1, 400),
         (Shape::Plain, MIB, 64, 800),
+        (Shape::Escaped, MIB, 64, 400),
+        (Shape::Structured, MIB, 64, 400),
     ];
     println!(
         "{:<10} {:>7} {:>3}  {:<8} {:<8} {:>10} {:>11} {:>7} {:>7}",
