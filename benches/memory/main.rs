@@ -14,7 +14,6 @@ use callboard::runtime::{Runtime, RuntimePlan};
 
 /// What an answer looks like; here nobody asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(dead_code, reason = "the peer is shared with the hop ladder")]
 pub enum Shape {
     /// One text block without escapes.
     Plain,
