@@ -16,7 +16,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::actors::directory::Directory;
 use crate::actors::frontend::{FrontendArgs, FrontendRef, Gate};
-use crate::actors::registry::RegistryArgs;
+use crate::actors::registry::{RegistryArgs, RegistryRef};
 use crate::actors::root::{Offices, RootActor, RootArgs, RootMsg};
 use crate::actors::supervisor::SupervisorRef;
 use crate::catalog::merge::Catalog;
@@ -26,7 +26,7 @@ use crate::id::ServerId;
 use crate::shaping::redact::Redactor;
 use crate::transport::DuplexPeer;
 use crate::transport::memory::{self, Revisions};
-use crate::view::{LifeState, ServerView};
+use crate::view::ServerView;
 use crate::wire::era::Revision;
 
 /// Longest time that the merged catalogue may lag behind a server that has listed.
@@ -106,6 +106,7 @@ impl RuntimePlan {
 pub struct Runtime {
     frontend: FrontendRef,
     supervisor: SupervisorRef,
+    registry: RegistryRef,
     root: ActorRef<RootMsg>,
     broken: watch::Receiver<bool>,
     directory: watch::Receiver<Arc<Directory>>,
@@ -152,12 +153,13 @@ impl Runtime {
         let (root, _) = Actor::spawn(None, RootActor, args).await.map_err(|e| StartError(e.to_string()))?;
         let (begun, done) = oneshot::channel();
         root.cast(RootMsg::Begin(begun)).map_err(|e| StartError(e.to_string()))?;
-        let Offices { frontend, supervisor, .. } =
+        let Offices { frontend, supervisor, registry } =
             done.await.map_err(|e| StartError(e.to_string()))?.map_err(StartError)?;
         let frontend = FrontendRef::new(frontend, plan.in_flight_max);
         let memory = plan.memory.clone();
         let remembered = memory.as_deref().map(memory::load).unwrap_or_default();
-        let runtime = Self { frontend, supervisor, root, broken, directory, catalog, memory, remembered };
+        let runtime =
+            Self { frontend, supervisor, registry, root, broken, directory, catalog, memory, remembered };
         runtime.reload(&plan).await;
         Ok(runtime)
     }
@@ -227,15 +229,9 @@ impl Runtime {
         self.status()
     }
 
-    /// Waits until the merged catalogue has what the listed servers handed over.
+    /// Waits until the merged catalogue has what the servers handed over before their views said so.
     async fn caught_up(&self) {
-        let behind = |catalog: &Catalog, view: &ServerView| {
-            let known = catalog.servers.get(&view.id).map(|server| server.generation);
-            view.state == LifeState::Ready && view.listed && known < Some(view.generation)
-        };
-        let mut catalog = self.catalog.clone();
-        let all = catalog.wait_for(|catalog| !self.status().iter().any(|view| behind(catalog, view)));
-        let _ = tokio::time::timeout(CATALOG_LAG_MAX, all).await;
+        let _ = tokio::time::timeout(CATALOG_LAG_MAX, self.registry.caught_up()).await;
     }
 
     /// Follows the views of `wanted`, or of all servers when it is empty. For live tables.

@@ -50,9 +50,7 @@ pub(crate) struct RootArgs {
 pub(crate) struct Offices {
     pub frontend: Seat<FrontendMsg>,
     pub supervisor: SupervisorRef,
-    /// For tests that make it fail.
-    #[cfg(test)]
-    pub registry: Seat<RegistryMsg>,
+    pub registry: RegistryRef,
 }
 
 /// What the root is told.
@@ -133,8 +131,7 @@ impl RootState {
         Ok(Offices {
             frontend: Seat(self.frontend.subscribe()),
             supervisor,
-            #[cfg(test)]
-            registry: Seat(self.registry.subscribe()),
+            registry: RegistryRef(Seat(self.registry.subscribe())),
         })
     }
 
@@ -222,9 +219,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_panic_of_the_registry_or_the_front_end_is_mended_and_the_host_lives() {
         let (mut offices, broken, _root) = core().await;
-        let registry = offices.registry.0.borrow().as_ref().unwrap().get_id();
-        assert!(offices.registry.cast(RegistryMsg::Panic));
-        replaced(&mut offices.registry, registry).await;
+        let registry = offices.registry.0.0.borrow().as_ref().unwrap().get_id();
+        assert!(offices.registry.0.cast(RegistryMsg::Panic));
+        replaced(&mut offices.registry.0, registry).await;
         let frontend = offices.frontend.0.borrow().as_ref().unwrap().get_id();
         assert!(offices.frontend.cast(FrontendMsg::Panic));
         replaced(&mut offices.frontend, frontend).await;

@@ -179,6 +179,9 @@ pub struct ServerCatalog {
     pub prompts: ItemList,
     /// `instructions` of the handshake.
     pub instructions: Option<String>,
+    /// Whether every list that the server has was asked for on that connection, and answered or
+    /// failed: only then can a name be called unknown.
+    pub listed: bool,
 }
 
 impl ServerCatalog {
@@ -192,6 +195,7 @@ impl ServerCatalog {
             templates: ItemList::default(),
             prompts: ItemList::default(),
             instructions: None,
+            listed: false,
         }
     }
 

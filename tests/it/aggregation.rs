@@ -12,6 +12,7 @@ use callboard::view::{LifeState, ParkReason};
 use serde_json::{Value, json};
 
 use crate::support::bad::{self, Host, PATIENCE, TOOLS, Yard};
+use crate::support::{self, Fleet, Wire, method_of};
 
 #[tokio::test]
 async fn failing_servers_leave_the_healthy_part_whole() {
@@ -72,6 +73,42 @@ async fn late_servers_join_and_a_partial_list_is_never_final() {
         assert!(whole.exposed(&tool.name).is_some(), "{} kept its name", tool.name);
     }
     host.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tool_is_never_unknown_once_its_server_shows_as_listed() {
+    let script = |message: &Value, wire: &Wire| {
+        let result = match method_of(message) {
+            "initialize" => json!({"protocolVersion": "2025-11-25", "serverInfo": {"name": "x"},
+                                   "capabilities": {"tools": {}, "resources": {}, "prompts": {}}}),
+            "resources/list" => json!({"resources": [{"uri": "a:b", "name": "a"}]}),
+            "resources/templates/list" => json!({"resourceTemplates": []}),
+            "prompts/list" => json!({"prompts": []}),
+            "tools/list" => json!({"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}),
+            "tools/call" => json!({"content": []}),
+            _ => return,
+        };
+        wire.result(message, &result.to_string());
+    };
+    let hundred = async |settled: bool| {
+        for _ in 0..100 {
+            let mut fleet = Fleet::default().with(support::spec("s"), script);
+            for n in 0..5 {
+                fleet = fleet.with(support::spec(&format!("other{n}")), script);
+            }
+            let runtime = fleet.start().await;
+            if settled {
+                runtime.settle(&["s".into()], PATIENCE).await;
+                assert_eq!(runtime.catalog().servers[&ServerId::new("s")].tools.items.len(), 1);
+            } else {
+                runtime.watch(&["s".into()]).settled().await;
+            }
+            support::call(&runtime, "s", "echo").await.unwrap_or_else(|e| panic!("{e:?}"));
+            runtime.shutdown().await;
+        }
+    };
+    hundred(false).await;
+    hundred(true).await;
 }
 
 /// The last answer that a server sent with these words in it.

@@ -118,13 +118,18 @@ fn known(
         let error = refusal(ErrorCode::Denied, Phase::Policy, Origin::Config, text);
         return Err(Box::new(error.on(server).about(name)));
     }
-    if item.is_some() || !entry.view.borrow().listed {
+    if item.is_some() {
         return Ok(item);
     }
-    let Some(offered) = catalog.servers.get(server).map(|known| known.list(list)) else { return Ok(None) };
-    if offered.incomplete {
+    // The catalogue may lag behind the view, and know less than the server told.
+    let (listed, generation) = {
+        let view = entry.view.borrow();
+        (view.listed, view.generation)
+    };
+    let whole = catalog.servers.get(server).filter(|known| known.listed && known.generation == generation);
+    let Some(offered) = whole.map(|known| known.list(list)).filter(|list| listed && !list.incomplete) else {
         return Ok(None);
-    }
+    };
     let text = match offered.quarantined.iter().find(|bad| bad.name == name) {
         Some(bad) => format!("the definition of {name} on {server} is quarantined: {}", bad.reason),
         None => {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use crate::actors::root::Seat;
 use crate::catalog::items::ServerCatalog;
@@ -21,6 +21,8 @@ pub(crate) enum RegistryMsg {
     Settled(ServerId),
     /// These servers run; others are forgotten.
     Keep(BTreeSet<ServerId>),
+    /// Answer: everything before has been published.
+    CaughtUp(oneshot::Sender<()>),
     /// Fail, to see that it is mended.
     #[cfg(test)]
     Panic,
@@ -39,6 +41,14 @@ impl RegistryRef {
     /// Says that nothing more is to be expected of this server for now.
     pub(crate) fn settled(&self, server: ServerId) {
         self.0.cast(RegistryMsg::Settled(server));
+    }
+
+    /// Waits until everything that was handed over before has been published.
+    pub(crate) async fn caught_up(&self) {
+        let (port, done) = oneshot::channel();
+        self.0.cast(RegistryMsg::CaughtUp(port));
+        // No answer comes from one that failed meanwhile: there is nothing to wait for then.
+        let _ = done.await;
     }
 
     /// Forgets every server that is not in `servers`.
@@ -115,6 +125,10 @@ impl Actor for RegistryActor {
                 state.filters.retain(|id, _| servers.contains(id));
                 state.settled.retain(|id| servers.contains(id));
                 state.running = servers;
+            }
+            RegistryMsg::CaughtUp(port) => {
+                let _ = port.send(());
+                return Ok(());
             }
         }
         state.publish();

@@ -28,6 +28,7 @@ impl ServerState {
         }
         let mut catalog = (*self.catalog).clone();
         catalog.generation = self.generation;
+        catalog.listed = false;
         catalog.instructions = self.live.as_ref().and_then(|live| live.established.instructions.clone());
         self.catalog = Arc::new(catalog);
     }
@@ -81,6 +82,9 @@ impl ServerState {
                 }
             }
         }
+        if self.lists.is_empty() && !self.catalog.listed {
+            Arc::make_mut(&mut self.catalog).listed = true;
+        }
         self.publish_catalog();
         if self.lists.is_empty() {
             self.args.registry.settled(self.args.spec.id.clone());
@@ -94,9 +98,7 @@ impl ServerState {
     /// What could not be read may exist: nothing is unknown until the list has been read.
     fn mark_incomplete(&mut self, kind: ListKind) {
         if !self.catalog.list(kind).incomplete {
-            let mut catalog = (*self.catalog).clone();
-            catalog.list_mut(kind).incomplete = true;
-            self.catalog = Arc::new(catalog);
+            Arc::make_mut(&mut self.catalog).list_mut(kind).incomplete = true;
         }
     }
 
