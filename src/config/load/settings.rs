@@ -191,7 +191,8 @@ impl Loader<'_> {
     /// Reads a file; what is unknown or wrong is an issue with its place and left out.
     fn read_toml(&mut self, text: &str, source: &Source) -> Vec<(&'static str, Setting)> {
         let lines = Lines::new(text);
-        let document = match toml_edit::Document::parse(crate::config::document::strip_bom(text).to_owned()) {
+        let document = match toml_edit::ImDocument::parse(crate::config::document::strip_bom(text).to_owned())
+        {
             Ok(document) => document,
             Err(error) => {
                 let position = error.span().map(|span| lines.position(span.start));

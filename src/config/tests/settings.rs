@@ -293,7 +293,30 @@ fn settings_of_later_versions_are_unknown_and_told_as_such() {
     }
 }
 
+#[test]
+fn text_that_is_no_toml_at_all_is_one_error() {
+    let deep = format!("start = {}", "[".repeat(100_000));
+    let wide = format!("{} = 1", ["a"; 10_000].join("."));
+    for text in ["==\n.=", "a=1\na.b=2", "=\n=", "[[", "start = \u{0}", &deep, &wide] {
+        let desk = Desk::new();
+        desk.write("home/.callboard/callboard.toml", text);
+        let loaded = desk.load();
+        assert_eq!(loaded.settings, HostSettings::default());
+        let told: Vec<String> = loaded.issues().map(ToString::to_string).collect();
+        assert_eq!(told.len(), 1, "{told:?}");
+    }
+}
+
 proptest! {
+    #[test]
+    fn no_text_of_a_settings_file_makes_loading_panic(
+        text in "[a-z.=\\[\\]{}\"'#, \n0-9_+-]{0,60}", odd in ".{0,20}",
+    ) {
+        let desk = Desk::new();
+        desk.write("home/.callboard/callboard.toml", &format!("{text}\n{odd}"));
+        prop_assert!(desk.load().issues().all(|issue| !issue.message.is_empty()));
+    }
+
     /// A project can lower and never raise, whatever it writes; and no value of its own makes
     /// anything that is not its business change.
     #[test]
