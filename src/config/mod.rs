@@ -5,6 +5,7 @@
 
 pub mod approval;
 pub mod approvals;
+mod bounds;
 pub mod canonical;
 pub mod child_env;
 pub mod diff;

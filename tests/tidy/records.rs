@@ -123,11 +123,11 @@ pub(crate) fn unused_settings(tree: &Tree) -> Vec<String> {
     const STRUCTS: [(&str, &str); 7] = [
         ("src/config/host.rs", "HostSettings"),
         ("src/config/spec.rs", "ServerSpec"),
-        ("src/config/spec.rs", "Timeouts"),
-        ("src/config/spec.rs", "BreakerSpec"),
-        ("src/config/spec.rs", "RestartSpec"),
-        ("src/config/spec.rs", "Limits"),
-        ("src/config/spec.rs", "Rate"),
+        ("src/config/bounds.rs", "Timeouts"),
+        ("src/config/bounds.rs", "BreakerSpec"),
+        ("src/config/bounds.rs", "RestartSpec"),
+        ("src/config/bounds.rs", "Limits"),
+        ("src/config/bounds.rs", "Rate"),
     ];
     let mut used = BTreeSet::new();
     let outside = |path: &str| !path.starts_with("src/config/") && !path.starts_with("src/demo/");
@@ -350,12 +350,13 @@ mod tests {
 
     #[test]
     fn a_setting_that_nothing_goes_by_is_found() {
-        let spec = "//! S.\npub struct ServerSpec { pub id: A, pub start: B<C> }\npub struct Timeouts { pub a: X }\n\
-                    pub struct BreakerSpec { pub a: X }\npub struct RestartSpec { pub a: X }\n\
+        let spec = "//! S.\npub struct ServerSpec { pub id: A, pub start: B<C> }";
+        let bounds = "//! B.\npub struct Timeouts { pub a: X }\npub struct BreakerSpec { pub a: X }\npub struct RestartSpec { pub a: X }\n\
                     pub struct Limits { pub a: X }\npub struct Rate { pub a: X }";
         let on = |user: &str| {
             let host = ("src/config/host.rs", "pub struct HostSettings { pub a: X }");
-            unused_settings(&Tree::of(&[host, ("src/config/spec.rs", spec), ("src/runtime.rs", user)])).len()
+            let (spec, bounds) = (("src/config/spec.rs", spec), ("src/config/bounds.rs", bounds));
+            unused_settings(&Tree::of(&[host, spec, bounds, ("src/runtime.rs", user)])).len()
         };
         assert_eq!(on("fn f() { (s.id, s.start, s.a) }"), 0);
         assert_eq!(on("fn f() { (s.id, s.a) }"), 1, "start is unused");
