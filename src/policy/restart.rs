@@ -47,9 +47,13 @@ pub enum Cause {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::TooOften { restarts: 1, window } => {
+                write!(f, "a restart within {}", humantime::format_duration(*window))
+            }
             Self::TooOften { restarts, window } => {
                 write!(f, "{restarts} restarts within {}", humantime::format_duration(*window))
             }
+            Self::NeverReady { starts: 1 } => f.write_str("a start that never became ready"),
             Self::NeverReady { starts } => write!(f, "{starts} starts in a row that never became ready"),
         }
     }
