@@ -102,8 +102,7 @@ fn run(argv: Vec<OsString>) -> Exit {
     let cli = match parse(&argv, term) {
         Ok(cli) => cli,
         Err(usage::Refused::Help(text)) => {
-            out::write_stdout(&text);
-            return Exit::Ok;
+            return out::tell(&out::Printed { stdout: text, stderr: String::new() }, Exit::Ok);
         }
         Err(usage::Refused::Missing(help)) if !json => {
             out::write_stderr(&help);
@@ -118,8 +117,7 @@ fn run(argv: Vec<OsString>) -> Exit {
     match enter(&cli).and_then(|()| act(cli, argv, term)) {
         Ok(Done::Streamed(exit)) => exit,
         Ok(Done::Answer(answer)) => {
-            out::print(&out::answer_text(&answer, json, term.style_err()));
-            answer.exit
+            out::tell(&out::answer_text(&answer, json, term.style_err()), answer.exit)
         }
         Err(failure) => fail(schema, &failure, json, term),
     }
@@ -164,8 +162,7 @@ fn parse(argv: &[OsString], term: Terminal) -> Result<Cli, usage::Refused> {
 }
 
 fn fail(schema: &str, failure: &Failure, json: bool, term: Terminal) -> Exit {
-    out::print(&out::failure_text(schema, failure, json, term.style_err()));
-    failure.exit
+    out::tell(&out::failure_text(schema, failure, json, term.style_err()), failure.exit)
 }
 
 async fn dispatch(ctx: &Ctx, command: Command) -> Result<Done, Failure> {

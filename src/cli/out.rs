@@ -275,16 +275,30 @@ fn with_newline(text: &str) -> String {
     if text.is_empty() || text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") }
 }
 
-/// Writes both parts. `false` when the reader of stdout is gone.
-pub fn print(printed: &Printed) -> bool {
-    let _ = io::stderr().write_all(printed.stderr.as_bytes());
-    write_stdout(&printed.stdout)
+/// Writes both parts and returns what the process ends with: `exit`, unless stdout did not take
+/// the answer (a full disk): what is lost is told on stderr, and never ends with 0. A reader that
+/// went away has seen what it wanted.
+pub fn tell(printed: &Printed, exit: Exit) -> Exit {
+    write_stderr(&printed.stderr);
+    match to_stdout(&printed.stdout) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            let failure = Failure::io(Exit::Unhealthy, format!("can't write the answer to stdout: {error}"))
+                .fix("what was asked for is done, only its answer is lost; check where stdout goes");
+            write_stderr(&failure_text("", &failure, false, Style::PLAIN).stderr);
+            if exit == Exit::Ok { failure.exit } else { exit }
+        }
+        _ => exit,
+    }
 }
 
-/// Writes text to stdout at once. `false` when its reader is gone.
+/// Writes text to stdout at once. `false` when nothing more can be written there.
 pub fn write_stdout(text: &str) -> bool {
+    to_stdout(text).is_ok()
+}
+
+fn to_stdout(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).is_ok()
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())
 }
 
 /// Writes text to stderr: questions and progress, never answers.

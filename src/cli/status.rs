@@ -62,8 +62,7 @@ pub async fn status(ctx: &Ctx, args: StatusArgs) -> Result<Done, Failure> {
             None => waiting(ctx, runtime, runtime.settle_or_grace(GRACE)).await,
         };
         let answer = answer(ctx, &views, wanted.first())?;
-        out::print(&out::answer_text(&answer, ctx.global.json, ctx.term.style_err()));
-        Ok(answer.exit)
+        Ok(out::tell(&out::answer_text(&answer, ctx.global.json, ctx.term.style_err()), answer.exit))
     })
     .await?;
     Ok(Done::Streamed(exit))

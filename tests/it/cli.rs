@@ -135,3 +135,25 @@ fn a_closed_pipe_ends_quietly() {
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     assert_eq!(output.status.code(), Some(0));
 }
+
+#[test]
+fn an_answer_that_stdout_can_not_take_is_told_and_never_ends_with_zero() {
+    let home = Home::new();
+    let lost = |words: &[&str]| {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = home.command(words).stdout(full).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let told = "error: can't write the answer to stdout: No space left on device";
+    let cases: [(&[&str], i32); 4] = [
+        (&["--help"], 1),
+        (&["mcp", "list", "--json"], 1),
+        (&["mcp", "status"], 1),
+        (&["mcp", "get", "nobody", "--json"], 4),
+    ];
+    for (words, code) in cases {
+        let (ended, stderr) = lost(words);
+        assert_eq!(ended, Some(code), "{words:?}: {stderr}");
+        assert!(stderr.contains(told) && stderr.contains("\nfix: "), "{words:?}: {stderr}");
+    }
+}
