@@ -9,10 +9,13 @@ use bytes::{Bytes, BytesMut};
 use reqwest::Response;
 use reqwest::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 
+use crate::wire::scan::{self, DEPTH_MAX};
 use crate::wire::sse::{SseDecoder, SseItem};
 
 /// First bytes kept of a body over the cap.
 const HEAD_MAX: usize = 4096;
+/// What some servers write before UTF-8 text.
+const BOM: &[u8] = b"\xef\xbb\xbf";
 /// Most that is reserved on a server's word that so much will come, in bytes.
 const RESERVE_MAX: usize = 1024 * 1024;
 
@@ -25,7 +28,7 @@ pub(super) enum Whole {
     TooLong(Bytes),
 }
 
-/// Reads the body up to `max` bytes.
+/// Reads the body up to `max` bytes. A byte order mark before it is no part of it.
 pub(super) async fn whole(response: &mut Response, max: usize) -> Result<Whole, reqwest::Error> {
     let announced = response.headers().get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse().ok());
     let mut body = BytesMut::new();
@@ -46,7 +49,11 @@ pub(super) async fn whole(response: &mut Response, max: usize) -> Result<Whole, 
             return Ok(Whole::TooLong(all.slice(..all.len().min(HEAD_MAX))));
         }
     }
-    Ok(Whole::Body(first.unwrap_or_else(|| body.freeze())))
+    Ok(Whole::Body(without_bom(first.unwrap_or_else(|| body.freeze()))))
+}
+
+fn without_bom(body: Bytes) -> Bytes {
+    if body.starts_with(BOM) { body.slice(BOM.len()..) } else { body }
 }
 
 /// What an answer says to be.
@@ -137,9 +144,16 @@ impl EventStream {
             }
             match self.response.chunk().await? {
                 Some(chunk) => self.items.extend(self.decoder.push(&chunk)),
-                None => return Ok(None),
+                None => return Ok(self.last()),
             }
         }
+    }
+
+    /// A message without the blank line behind it, when the stream ended well and it is whole.
+    fn last(&mut self) -> Option<Event> {
+        let data = self.decoder.unfinished()?;
+        let whole = looks_like_json(&data) && scan::check(&data, DEPTH_MAX).is_ok();
+        whole.then_some(Event::Message(data))
     }
 
     fn sort(&mut self, item: SseItem) -> Option<Event> {

@@ -1,7 +1,8 @@
 //! Server-sent events (WHATWG HTML, section 9.2): LF, CRLF and CR line ends, any
 //! chunking, multi-line `data`, comments, unknown fields, BOM. Bounded per event.
 //! Bytes go from the chunk into the event they belong to, once; what is not needed
-//! is not kept. An event that the stream's end cuts off is not dispatched.
+//! is not kept. An event that the stream's end cuts off is not dispatched; what it held can
+//! be asked for.
 
 use bytes::{Bytes, BytesMut};
 
@@ -119,6 +120,14 @@ impl SseDecoder {
             }
         }
         items
+    }
+
+    /// The data of the event that the end of the stream cut off, if it had any: the standard
+    /// drops it, though a server that forgot the last blank line may have sent all of it. Only
+    /// its reader can tell. Taken out: a second call finds nothing.
+    pub fn unfinished(&mut self) -> Option<Bytes> {
+        let whole = std::mem::take(&mut self.has_data) && !self.over;
+        whole.then(|| std::mem::take(&mut self.data).freeze())
     }
 
     /// Swallows a BOM at the start of the stream, however it is cut; what only looked like one is text.

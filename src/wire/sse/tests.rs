@@ -103,6 +103,27 @@ fn an_event_over_the_cap_is_reported_once_and_the_next_one_is_read() {
 }
 
 #[test]
+fn what_the_end_cuts_off_is_not_dispatched_and_can_be_asked_for_once() {
+    let cases: [(&str, Option<&str>); 7] = [
+        ("data: a", Some("a")),
+        ("data: a\n", Some("a")),
+        ("data: a\ndata: b\r\nid: 1", Some("a\nb")),
+        ("data: a\n\n", None),
+        ("data: a\n\ndat", None),
+        (": comment", None),
+        ("data: more than twenty bytes are over the cap", None),
+    ];
+    for (input, held) in cases {
+        let mut decoder = SseDecoder::new(20);
+        let events = decoder.push(input.as_bytes());
+        let dispatched = events.iter().any(|item| matches!(item, SseItem::Event { .. }));
+        assert_eq!(dispatched, input.contains("\n\n"), "{input:?}");
+        assert_eq!(decoder.unfinished().as_deref(), held.map(str::as_bytes), "{input:?}");
+        assert_eq!(decoder.unfinished(), None, "{input:?}");
+    }
+}
+
+#[test]
 fn an_endless_line_keeps_memory_flat() {
     for field in [": ", "foo: ", "data: ", "event: ", "id: ", "retry: ", "no colon at all "] {
         let mut decoder = SseDecoder::new(10_000);

@@ -20,7 +20,7 @@ fn result(seen: &Seen) -> String {
 
 #[tokio::test]
 async fn every_dialect_of_event_stream_is_understood() {
-    let dialects: [(&str, Dialect); 8] = [
+    let dialects: [(&str, Dialect); 10] = [
         ("text/event-stream", |m| format!("event: message\ndata: {m}\n\n")),
         ("text/event-stream; charset=utf-8", |m| format!("data: {m}\n\n")),
         ("text/event-stream;charset=UTF-8", |m| format!("event:message\r\ndata:{m}\r\n\r\n")),
@@ -31,6 +31,8 @@ async fn every_dialect_of_event_stream_is_understood() {
             format!("\u{feff}retry: 10\n\ndata:\n\nevent: ping\ndata: x\n\ndata: {m}\n\n")
         }),
         ("Text/Event-Stream", |m| format!("event: answer\ndata: {m}\n\n")),
+        ("text/event-stream", |m| format!(": no blank line at the end\n\nevent: message\ndata: {m}\n")),
+        ("text/event-stream", |m| format!("data: {m}")),
     ];
     for (content_type, dialect) in dialects {
         let rig = answering(move |seen| {
@@ -226,11 +228,13 @@ async fn a_json_rpc_answer_counts_whatever_the_status() {
 
 #[tokio::test]
 async fn a_stream_that_ends_without_the_answer_leaves_the_outcome_unknown() {
-    let rig = answering(|_| Answer::events(": nothing\n\n")).await;
-    let error = rig.fault("tools/call").await;
-    assert_eq!(error.fault, ExchangeFault::Lost(LinkFault::Closed));
-    assert_eq!(error.delivery, Delivery::Unknown);
-    assert_eq!(rig.server.calls("tools/call").len(), 1);
+    for ends in [": nothing\n\n", "data: {\"jsonrpc\":\"2.0\",\"id\":3,\"resu"] {
+        let rig = answering(move |_| Answer::events(ends)).await;
+        let error = rig.fault("tools/call").await;
+        assert_eq!(error.fault, ExchangeFault::Lost(LinkFault::Closed), "{ends}");
+        assert_eq!(error.delivery, Delivery::Unknown, "{ends}");
+        assert_eq!(rig.server.calls("tools/call").len(), 1, "{ends}");
+    }
 }
 
 #[tokio::test]
