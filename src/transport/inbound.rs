@@ -15,7 +15,6 @@ use super::{LinkFault, Root};
 use crate::call::Delivery;
 use crate::wire::envelope::{self, Envelope, EnvelopeError, Response};
 use crate::wire::era::Revision;
-use crate::wire::scan::ScanError;
 use crate::wire::splice;
 
 /// Longest piece of a noise line that is kept, in bytes.
@@ -339,17 +338,7 @@ impl Inbound {
             EnvelopeError::Json(scan) => {
                 let tail = &frame[frame.len().saturating_sub(256)..];
                 let hint = envelope::id_hint(&frame[..frame.len().min(4096)], tail);
-                let cause = match scan {
-                    ScanError::Utf8 { at } => format!("the answer is not UTF-8 (byte {at})"),
-                    ScanError::Syntax { at } => format!("the answer is not valid JSON (byte {at})"),
-                    ScanError::TooDeep { at } => {
-                        format!(
-                            "the answer is nested deeper than {} (byte {at})",
-                            crate::wire::scan::DEPTH_MAX
-                        )
-                    }
-                };
-                self.malformed(hint, &cause, &frame);
+                self.malformed(hint, &format!("the answer is {scan}"), &frame);
             }
         }
         Vec::new()

@@ -18,7 +18,7 @@ pub(super) fn bad_params(server: &ServerId, item: &str, error: &SpliceError) -> 
         SpliceError::NotAnObject => "params must be a JSON object".to_owned(),
         SpliceError::MetaNotAnObject => "params._meta must be a JSON object".to_owned(),
         SpliceError::ArgumentsNotAnObject => "params.arguments must be a JSON object".to_owned(),
-        SpliceError::Json(at) => format!("params are not valid JSON: {at:?}"),
+        SpliceError::Json(fault) => format!("params are {fault}"),
     };
     CallError::refused(ErrorCode::InvalidArguments, Phase::Validate, Origin::Caller, text)
         .on(server)
@@ -71,7 +71,7 @@ pub(super) fn timed_out(shared: &Shared, item: &str, limit: Limit, counters: &Li
         Limit::Total(total) => (
             ErrorCode::TimeoutTotal,
             format!("{server} took longer than {} (absolute limit); outcome unknown", secs(total)),
-            "raise `max_timeout` of this server if the tool needs longer",
+            "if the tool needs longer, give the call more time, or raise `max_timeout` of this server",
         ),
     };
     if let Some(id) = &counters.last_unmatched {

@@ -4,6 +4,8 @@
 //! behind a `RawValue`. Called by `envelope` and `splice` for every frame that
 //! is forwarded; must never recurse, allocate by input size or panic.
 
+use std::fmt;
+
 mod blocks;
 mod cursor;
 mod masks;
@@ -34,6 +36,17 @@ pub enum ScanError {
         /// Offset of the bracket that is one too many.
         at: usize,
     },
+}
+
+impl fmt::Display for ScanError {
+    /// The fault and its place, to follow the name of what was scanned and a form of "to be".
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Utf8 { at } => write!(f, "not UTF-8 (byte {at})"),
+            Self::Syntax { at } => write!(f, "not valid JSON (byte {at})"),
+            Self::TooDeep { at } => write!(f, "nested deeper than {DEPTH_MAX} (byte {at})"),
+        }
+    }
 }
 
 impl ScanError {
