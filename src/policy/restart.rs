@@ -51,9 +51,10 @@ impl fmt::Display for Cause {
                 write!(f, "a restart within {}", humantime::format_duration(*window))
             }
             Self::TooOften { restarts, window } => {
-                write!(f, "{restarts} restarts within {}", humantime::format_duration(*window))
+                let restarts = if *restarts == 1 { "1 restart" } else { &format!("{restarts} restarts") };
+                write!(f, "{restarts} within {}", humantime::format_duration(*window))
             }
-            Self::NeverReady { starts: 1 } => f.write_str("a start that never became ready"),
+            Self::NeverReady { starts: 1 } => write!(f, "1 start that never became ready"),
             Self::NeverReady { starts } => write!(f, "{starts} starts in a row that never became ready"),
         }
     }
@@ -379,6 +380,9 @@ mod tests {
     fn causes_are_told_in_words() {
         let often = Cause::TooOften { restarts: 5, window: ms(60_000) };
         assert_eq!(often.to_string(), "5 restarts within 1m");
+        assert_eq!(Cause::NeverReady { starts: 1 }.to_string(), "1 start that never became ready");
+        let window = ms(60_000);
+        assert_eq!(Cause::TooOften { restarts: 1, window }.to_string(), "1 restart within 1m");
         assert_eq!(Cause::NeverReady { starts: 5 }.to_string(), "5 starts in a row that never became ready");
     }
 
