@@ -7,6 +7,9 @@ use reqwest::Url;
 /// Redirects followed for one request.
 pub(super) const REDIRECT_HOPS_MAX: usize = 3;
 
+/// Longest target that a refusal shows, in characters: it is the server's word.
+const SHOWN_CHARS_MAX: usize = 300;
+
 /// The verdict on one redirect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Hop {
@@ -32,7 +35,7 @@ pub(super) fn verdict(from: &Url, status: u16, location: Option<&str>, keeps_bod
         return Hop::Refuse(format!("HTTP {status} to a place that is no URL"));
     };
     to.set_fragment(None);
-    let shown = shown(&to);
+    let shown: String = shown(&to).chars().take(SHOWN_CHARS_MAX).collect();
     if !same_origin(from, &to) {
         return Hop::Refuse(format!(
             "HTTP {status} to another origin, {shown}: not followed, since the configured headers must not go there; if you trust it, put that URL into the configuration"
@@ -135,6 +138,12 @@ mod tests {
     fn a_redirect_loop_ends_at_the_bound() {
         assert!(matches!(verdict(&url("http://h/a"), 307, Some("/a"), true, 2), Hop::Follow(_)));
         assert!(refusal("http://h/a", 307, "/a", true, 3).contains("more than 3 redirects"));
+    }
+
+    #[test]
+    fn a_refusal_is_no_longer_than_the_target_needs() {
+        let text = refusal("http://h/a", 302, &format!("/{}", "a".repeat(9000)), true, 0);
+        assert!(text.contains("http://h/aaa") && text.len() < SHOWN_CHARS_MAX + 200, "{}", text.len());
     }
 
     #[test]
