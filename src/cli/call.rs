@@ -7,17 +7,18 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::Done;
 use super::args::CallArgs;
 use super::call_args::{self, Arguments, ReadText};
 use super::ctx::Ctx;
 use super::exit::Exit;
 use super::failure::{Failure, nearest};
-use super::invoke::{Invocation, invoke};
+use super::invoke::{Invocation, Outcome, invoke};
 use super::once::{Picked, pick};
 use super::out::Answer;
 use super::parameters;
 use super::save;
-use super::session::{plan, ready, with_runtime};
+use super::session::{answering, plan, ready};
 use super::use_verbs::{blocks_text, saved_text};
 use crate::call::ItemKind;
 use crate::catalog::items::Item;
@@ -27,9 +28,12 @@ use crate::catalog::typed::{Argument, typed_args};
 use crate::catalog::violation::{self, Violation};
 use crate::config::spec::Scope;
 use crate::id::ServerId;
+use crate::runtime::Runtime;
 use crate::shaping::render::render_result;
 
 const SCHEMA: &str = "callboard.call/1";
+
+const HELP_SCHEMA: &str = "callboard.call_help/1";
 
 #[derive(Serialize)]
 struct CallView<'a> {
@@ -56,7 +60,7 @@ pub fn words(
 }
 
 /// `call S TOOL [ARGS]`
-pub async fn call(ctx: &Ctx, args: CallArgs, read: &mut dyn ReadText) -> Result<Answer, Failure> {
+pub async fn call(ctx: &Ctx, args: CallArgs, read: &mut dyn ReadText) -> Result<Done, Failure> {
     let (server, tool, typed) = words(args.server, args.tool, args.args, &args.once);
     let Some(tool) = tool else {
         return Err(
@@ -72,7 +76,7 @@ pub async fn call(ctx: &Ctx, args: CallArgs, read: &mut dyn ReadText) -> Result<
     let approved = args.yes && may_approve(&picked)?;
     let (ctx, server) = (picked.ctx.as_ref(), &picked.server);
     let sent = Cell::new(false);
-    let (outcome, warnings) = with_runtime(plan(ctx, std::slice::from_ref(server)), async |runtime| {
+    let body = async |runtime: &Runtime| {
         ready(ctx, runtime, server, args.timeout).await?;
         let item = find(&runtime.catalog(), server, &tool)?;
         let (arguments, warnings) = arguments(ctx, server, &item, typed)?;
@@ -84,30 +88,39 @@ pub async fn call(ctx: &Ctx, args: CallArgs, read: &mut dyn ReadText) -> Result<
             timeout: args.timeout,
             approved,
         };
-        Ok((invoke(ctx, runtime, call, &sent).await?, warnings))
-    })
-    .await
-    .map_err(|failure| failure.of_call(server.as_str(), &tool, sent.get()))?;
+        let outcome = invoke(ctx, runtime, call, &sent).await?;
+        Ok(answer(ctx, server, &tool, &outcome, args.output.as_deref())?.warn(warnings))
+    };
+    let name = |failure: Failure| failure.of_call(server.as_str(), &tool, sent.get());
+    answering(ctx, SCHEMA, plan(ctx, std::slice::from_ref(server)), body, name).await
+}
+
+fn answer(
+    ctx: &Ctx,
+    server: &ServerId,
+    tool: &str,
+    outcome: &Outcome,
+    output: Option<&Path>,
+) -> Result<Answer, Failure> {
     let rendered = render_result(&outcome.body);
-    let saved = match &args.output {
+    let saved = match output {
         Some(to) => save::save(&rendered, to)?,
         None => Vec::new(),
     };
     let view = CallView {
         server: server.as_str(),
-        tool: &tool,
+        tool,
         is_error: rendered.is_error,
         result: &outcome.result,
         elapsed_ms: u64::try_from(outcome.elapsed.as_millis()).unwrap_or(u64::MAX),
         saved: saved.iter().map(|path| path.display().to_string()).collect(),
     };
     let human = join(blocks_text(ctx, &rendered), &saved_text(&saved));
-    let mut answer =
-        Answer::new(SCHEMA, &view, human)?.warn(warnings).warn(nothing_saved(args.output.as_deref(), &saved));
-    if rendered.is_error {
-        answer = answer.warn(["the tool says that it failed (isError)".to_owned()]).ending(Exit::Unhealthy);
+    let answer = Answer::new(SCHEMA, &view, human)?.warn(nothing_saved(output, &saved));
+    if !rendered.is_error {
+        return Ok(answer);
     }
-    Ok(answer)
+    Ok(answer.warn(["the tool says that it failed (isError)".to_owned()]).ending(Exit::Unhealthy))
 }
 
 fn join(text: String, saved: &str) -> String {
@@ -179,13 +192,18 @@ async fn help(
     picked: &Picked<'_>,
     tool: &str,
     timeout: Option<std::time::Duration>,
-) -> Result<Answer, Failure> {
+) -> Result<Done, Failure> {
     let (ctx, server) = (picked.ctx.as_ref(), &picked.server);
-    let item = with_runtime(plan(ctx, std::slice::from_ref(server)), async |runtime| {
+    let body = async |runtime: &Runtime| {
         ready(ctx, runtime, server, timeout).await?;
-        find(&runtime.catalog(), server, tool)
-    })
-    .await?;
+        let item = find(&runtime.catalog(), server, tool)?;
+        help_answer(picked, tool, &item)
+    };
+    answering(ctx, HELP_SCHEMA, plan(ctx, std::slice::from_ref(server)), body, |failure| failure).await
+}
+
+fn help_answer(picked: &Picked<'_>, tool: &str, item: &Item) -> Result<Answer, Failure> {
+    let (ctx, server) = (picked.ctx.as_ref(), &picked.server);
     let raw = item.input_schema.clone().and_then(|span| item.raw.get(span));
     let raw = raw.and_then(|bytes| std::str::from_utf8(bytes).ok());
     let schema: serde_json::Value = raw.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
@@ -204,7 +222,7 @@ async fn help(
         parameters: &parameters,
         input_schema: raw.and_then(|text| RawValue::from_string(text.to_owned()).ok()),
     };
-    Answer::new("callboard.call_help/1", &view, human)
+    Answer::new(HELP_SCHEMA, &view, human)
 }
 
 /// The arguments as they are sent: pairs get the types of the schema, and everything is checked

@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 
+use super::Done;
 use super::args::MaybeServer;
 use super::check_rules::{Finding, Reaction, lint, lint_list};
 use super::ctx::Ctx;
@@ -11,9 +12,13 @@ use super::failure::Failure;
 use super::items::Clean;
 use super::once::pick;
 use super::out::{Answer, Style, Tone};
-use super::session::{plan, ready, with_runtime};
+use super::session::{answering, plan, ready};
 use super::text;
 use crate::catalog::items::{ItemList, Quarantined};
+use crate::id::ServerId;
+use crate::runtime::Runtime;
+
+const SCHEMA: &str = "callboard.check/1";
 
 #[derive(Serialize)]
 struct ReactionView {
@@ -58,20 +63,24 @@ struct CheckView<'a> {
 }
 
 /// `check S`
-pub async fn check(ctx: &Ctx, args: MaybeServer) -> Result<Answer, Failure> {
+pub async fn check(ctx: &Ctx, args: MaybeServer) -> Result<Done, Failure> {
     let picked = pick(ctx, args.server.as_deref(), &args.once)?;
     let (ctx, server) = (picked.ctx.as_ref(), &picked.server);
-    let list: ItemList = with_runtime(plan(ctx, std::slice::from_ref(server)), async |runtime| {
+    let body = async |runtime: &Runtime| {
         ready(ctx, runtime, server, args.timeout).await?;
         let catalog = runtime.catalog();
-        Ok(catalog.servers.get(server).map(|of_server| of_server.tools.clone()).unwrap_or_default())
-    })
-    .await?;
+        let list = catalog.servers.get(server).map(|of_server| of_server.tools.clone());
+        answer(ctx, server, &list.unwrap_or_default())
+    };
+    answering(ctx, SCHEMA, plan(ctx, std::slice::from_ref(server)), body, |failure| failure).await
+}
+
+fn answer(ctx: &Ctx, server: &ServerId, list: &ItemList) -> Result<Answer, Failure> {
     let mut findings = lint(list.items.iter().filter_map(|item| std::str::from_utf8(&item.raw).ok()));
-    findings.extend(lint_list(&list));
+    findings.extend(lint_list(list));
     let checked = list.items.len() + list.quarantined.len();
     let clean = |text: &str| ctx.clean(text);
-    let human = report(checked, &findings, &list, ctx.style(), &clean);
+    let human = report(checked, &findings, list, ctx.style(), &clean);
     let view = CheckView {
         server: server.as_str(),
         tools_checked: checked,
@@ -85,7 +94,7 @@ pub async fn check(ctx: &Ctx, args: MaybeServer) -> Result<Answer, Failure> {
     };
     let clean_bill = findings.is_empty() && list.quarantined.is_empty() && list.warnings.is_empty();
     let exit = if clean_bill { Exit::Ok } else { Exit::Unhealthy };
-    Ok(Answer::new("callboard.check/1", &view, human)?.ending(exit))
+    Ok(Answer::new(SCHEMA, &view, human)?.ending(exit))
 }
 
 fn finding_view(finding: &Finding) -> FindingView<'_> {

@@ -185,16 +185,16 @@ async fn mcp(ctx: &Ctx, verb: Mcp) -> Result<Done, Failure> {
         Mcp::Get(one) => list::get(ctx, &one.server),
         Mcp::Config => list::config(ctx),
         Mcp::Status(args) => return status::status(ctx, args).await,
-        Mcp::Tools(args) => use_verbs::tools(ctx, args).await,
-        Mcp::Resources(args) => use_verbs::resources(ctx, args).await,
-        Mcp::Prompts(args) => use_verbs::prompts(ctx, args).await,
-        Mcp::Read(args) => use_verbs::read(ctx, args).await,
-        Mcp::Prompt(args) => use_verbs::prompt(ctx, args, &mut Stdin).await,
+        Mcp::Tools(args) => return use_verbs::tools(ctx, args).await,
+        Mcp::Resources(args) => return use_verbs::resources(ctx, args).await,
+        Mcp::Prompts(args) => return use_verbs::prompts(ctx, args).await,
+        Mcp::Read(args) => return use_verbs::read(ctx, args).await,
+        Mcp::Prompt(args) => return use_verbs::prompt(ctx, args, &mut Stdin).await,
         Mcp::Call(args) if args.help && args.tool.is_none() && args.once.is_empty() => {
             Answer::new("callboard.help/1", &call_help(), call_help())
         }
-        Mcp::Call(args) => call::call(ctx, args, &mut Stdin).await,
-        Mcp::Check(args) => check::check(ctx, args).await,
+        Mcp::Call(args) => return call::call(ctx, args, &mut Stdin).await,
+        Mcp::Check(args) => return check::check(ctx, args).await,
         Mcp::Add(args) => edit::add(ctx, args),
         Mcp::AddJson(args) => edit::add_json(ctx, args, &mut Stdin),
         Mcp::Remove(args) => edit::remove(ctx, &args),

@@ -4,10 +4,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::Done;
 use super::ctx::Ctx;
 use super::exit::Exit;
 use super::failure::Failure;
-use super::out::write_stderr;
+use super::out::{Answer, answer_text, failure_text, tell, write_stderr};
 use super::status_view::state_word;
 use crate::call::{Delivery, Phase};
 use crate::config::spec::ServerSet;
@@ -54,6 +55,27 @@ pub async fn with_runtime<T>(
         () = runtime.shutdown() => {}
     }
     outcome
+}
+
+/// Runs `body` as [`with_runtime`] does, and tells its answer or failure as soon as it is there:
+/// some servers take seconds to leave. `name` completes every failure, also an interruption.
+pub async fn answering(
+    ctx: &Ctx,
+    schema: &str,
+    plan: RuntimePlan,
+    body: impl AsyncFnOnce(&Runtime) -> Result<Answer, Failure>,
+    name: impl Fn(Failure) -> Failure,
+) -> Result<Done, Failure> {
+    let (json, stderr) = (ctx.global.json, ctx.term.style_err());
+    let exit = with_runtime(plan, async |runtime| {
+        let (printed, exit) = match body(runtime).await.map_err(&name) {
+            Ok(answer) => (answer_text(&answer, json, stderr), answer.exit),
+            Err(failure) => (failure_text(schema, &failure, json, stderr), failure.exit),
+        };
+        Ok(tell(&printed, exit))
+    })
+    .await;
+    exit.map(Done::Streamed).map_err(name)
 }
 
 /// Resolves on Ctrl-C, and when the system asks us to end.

@@ -12,7 +12,7 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::list::{nothing, source_exit};
 use super::out::{self, Answer};
-use super::session::{plan, waiting, with_runtime};
+use super::session::{answering, plan, waiting, with_runtime};
 use super::status_view::{StatusRow, is_expected, is_healthy, sheet_text, table_text};
 use crate::id::ServerId;
 use crate::runtime::Runtime;
@@ -55,17 +55,14 @@ pub async fn status(ctx: &Ctx, args: StatusArgs) -> Result<Done, Failure> {
             other => other.map(Done::Streamed),
         };
     }
-    // Told before the servers are ended: some take seconds to leave.
-    let exit = with_runtime(plan, async |runtime| {
+    let body = async |runtime: &Runtime| {
         let views = match args.wait {
             Some(wait) => waiting(ctx, runtime, runtime.settle(&[], wait)).await,
             None => waiting(ctx, runtime, runtime.settle_or_grace(GRACE)).await,
         };
-        let answer = answer(ctx, &views, wanted.first())?;
-        Ok(out::tell(&out::answer_text(&answer, ctx.global.json, ctx.term.style_err()), answer.exit))
-    })
-    .await?;
-    Ok(Done::Streamed(exit))
+        answer(ctx, &views, wanted.first())
+    };
+    answering(ctx, SCHEMA, plan, body, |failure| failure).await
 }
 
 fn answer(ctx: &Ctx, views: &[ServerView], one: Option<&ServerId>) -> Result<Answer, Failure> {

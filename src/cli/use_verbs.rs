@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::Done;
 use super::args::{MaybeServer, ReadArgs, UseArgs};
 use super::call_args::{self, ReadText};
 use super::ctx::Ctx;
@@ -19,7 +20,7 @@ use super::list::nothing;
 use super::once::pick;
 use super::out::Answer;
 use super::save;
-use super::session::{plan, ready, unavailable, waiting, with_runtime};
+use super::session::{answering, plan, ready, unavailable, waiting};
 use super::status_view::{is_expected, is_healthy};
 use crate::call::ItemKind;
 use crate::catalog::items::ListKind;
@@ -32,6 +33,12 @@ use crate::view::ServerView;
 
 /// How long slower servers are waited for after the last one became ready.
 const GRACE: Duration = Duration::from_secs(2);
+
+const TOOLS: &str = "callboard.tools/1";
+const RESOURCES: &str = "callboard.resources/1";
+const PROMPTS: &str = "callboard.prompts/1";
+const READ: &str = "callboard.read/1";
+const PROMPT: &str = "callboard.prompt/1";
 
 #[derive(Serialize)]
 struct ToolsView {
@@ -53,43 +60,44 @@ struct PromptsView {
     quarantined: Vec<super::items::QuarantineView>,
 }
 
-/// What was asked of one server or of all.
-struct Asked<T> {
-    value: T,
-    several: bool,
-    warnings: Vec<String>,
-    /// Not ok when not one server could be used.
-    exit: Exit,
-}
-
-/// Runs the servers that `args` mean and looks at their catalogue.
+/// Runs the servers that `args` mean, takes from their catalogue, and tells what `answer` makes
+/// of that; its last argument says whether several servers were asked.
 async fn look<T>(
     ctx: &Ctx,
     args: &MaybeServer,
+    schema: &str,
     take: impl Fn(&Catalog, &[ServerId]) -> T,
-) -> Result<Asked<T>, Failure> {
+    answer: impl Fn(&Ctx, T, bool) -> Result<Answer, Failure>,
+) -> Result<Done, Failure> {
     if args.server.is_some() || !args.once.is_empty() {
         let picked = pick(ctx, args.server.as_deref(), &args.once)?;
-        let (ctx, server) = (picked.ctx.as_ref(), &picked.server);
-        let value = with_runtime(plan(ctx, std::slice::from_ref(server)), async |runtime| {
-            ready(ctx, runtime, server, args.timeout).await?;
-            Ok(take(&runtime.catalog(), std::slice::from_ref(server)))
-        })
-        .await?;
-        return Ok(Asked { value, several: false, warnings: Vec::new(), exit: Exit::Ok });
+        let (ctx, server) = (picked.ctx.as_ref(), std::slice::from_ref(&picked.server));
+        let body = async |runtime: &Runtime| {
+            ready(ctx, runtime, &picked.server, args.timeout).await?;
+            answer(ctx, take(&runtime.catalog(), server), false)
+        };
+        return answering(ctx, schema, plan(ctx, server), body, |failure| failure).await;
     }
-    let (value, views) = with_runtime(plan(ctx, &[]), async |runtime| {
+    let body = async |runtime: &Runtime| {
         let views = settle_all(ctx, runtime, args.timeout).await;
         let servers: Vec<ServerId> = views.iter().map(|view| view.id.clone()).collect();
-        Ok((take(&runtime.catalog(), &servers), views))
-    })
-    .await?;
+        let answer = answer(ctx, take(&runtime.catalog(), &servers), true)?;
+        Ok(of_several(ctx, &views, answer))
+    };
+    answering(ctx, schema, plan(ctx, &[]), body, |failure| failure).await
+}
+
+/// The answer with a word about every server that could not be asked; not ok when none could.
+fn of_several(ctx: &Ctx, views: &[ServerView], mut answer: Answer) -> Answer {
     let broken = || views.iter().filter(|view| !is_expected(view));
     let usable = views.iter().any(|view| is_healthy(view.state));
-    let exit = if broken().next().is_some() && !usable { Exit::Unavailable } else { Exit::Ok };
+    if broken().next().is_some() && !usable {
+        answer.exit = Exit::Unavailable;
+    }
     let mut warnings: Vec<String> = broken().map(|view| unavailable(ctx, view).message).collect();
     warnings.extend(ctx.source_warnings());
-    Ok(Asked { value, several: true, warnings, exit })
+    warnings.append(&mut answer.warnings);
+    Answer { warnings, ..answer }
 }
 
 /// Waits for all as `status` does.
@@ -112,56 +120,57 @@ fn or_none(text: String, none: impl FnOnce() -> String) -> String {
     if text.is_empty() { none() } else { text }
 }
 
+/// What is odd about a list, fit for a person.
+fn doubts(ctx: &Ctx, listing: &Listing) -> Vec<String> {
+    listing.warnings.iter().map(|warning| ctx.clean(warning)).collect()
+}
+
 /// `tools [S]`
-pub async fn tools(ctx: &Ctx, args: MaybeServer) -> Result<Answer, Failure> {
-    let asked =
-        look(ctx, &args, |catalog, servers| (listing(catalog, servers, ListKind::Tools), conflicts(catalog)))
-            .await?;
-    let (listing, conflicts) = asked.value;
-    let clean = |text: &str| ctx.clean(text);
-    let text = items_text("tool", &listing, asked.several, ctx.style(), &clean);
-    let human = or_none(text, || none(ctx, &args, "tools"));
-    let warnings = listing.warnings.iter().map(|w| ctx.clean(w)).collect::<Vec<_>>();
-    let view = ToolsView { tools: listing.items, quarantined: listing.quarantined, conflicts };
-    Ok(Answer::new("callboard.tools/1", &view, human)?.warn(asked.warnings).warn(warnings).ending(asked.exit))
+pub async fn tools(ctx: &Ctx, args: MaybeServer) -> Result<Done, Failure> {
+    let take = |catalog: &Catalog, servers: &[ServerId]| {
+        (listing(catalog, servers, ListKind::Tools), conflicts(catalog))
+    };
+    look(ctx, &args, TOOLS, take, |ctx, (listing, conflicts), several| {
+        let text = items_text("tool", &listing, several, ctx.style(), &|text| ctx.clean(text));
+        let human = or_none(text, || none(ctx, &args, "tools"));
+        let doubts = doubts(ctx, &listing);
+        let view = ToolsView { tools: listing.items, quarantined: listing.quarantined, conflicts };
+        Ok(Answer::new(TOOLS, &view, human)?.warn(doubts))
+    })
+    .await
 }
 
 /// `resources [S]`
-pub async fn resources(ctx: &Ctx, args: MaybeServer) -> Result<Answer, Failure> {
-    let asked = look(ctx, &args, |catalog, servers| {
+pub async fn resources(ctx: &Ctx, args: MaybeServer) -> Result<Done, Failure> {
+    let take = |catalog: &Catalog, servers: &[ServerId]| {
         (listing(catalog, servers, ListKind::Resources), listing(catalog, servers, ListKind::Templates))
+    };
+    look(ctx, &args, RESOURCES, take, |ctx, (resources, templates), several| {
+        let texts = [("resource", &resources), ("template", &templates)]
+            .map(|(head, listing)| items_text(head, listing, several, ctx.style(), &|text| ctx.clean(text)));
+        let shown: Vec<&str> = texts.iter().filter(|text| !text.is_empty()).map(String::as_str).collect();
+        let human = or_none(shown.join("\n\n"), || none(ctx, &args, "resources"));
+        let doubts = [doubts(ctx, &resources), doubts(ctx, &templates)].concat();
+        let mut quarantined = resources.quarantined;
+        quarantined.extend(templates.quarantined);
+        let view =
+            ResourcesView { resources: resources.items, resource_templates: templates.items, quarantined };
+        Ok(Answer::new(RESOURCES, &view, human)?.warn(doubts))
     })
-    .await?;
-    let (resources, templates) = asked.value;
-    let clean = |text: &str| ctx.clean(text);
-    let texts = [("resource", &resources), ("template", &templates)]
-        .map(|(head, listing)| items_text(head, listing, asked.several, ctx.style(), &clean));
-    let shown: Vec<&str> = texts.iter().filter(|text| !text.is_empty()).map(String::as_str).collect();
-    let human = or_none(shown.join("\n\n"), || none(ctx, &args, "resources"));
-    let warnings: Vec<String> =
-        resources.warnings.iter().chain(&templates.warnings).map(|w| ctx.clean(w)).collect();
-    let mut quarantined = resources.quarantined;
-    quarantined.extend(templates.quarantined);
-    let view = ResourcesView { resources: resources.items, resource_templates: templates.items, quarantined };
-    Ok(Answer::new("callboard.resources/1", &view, human)?
-        .warn(asked.warnings)
-        .warn(warnings)
-        .ending(asked.exit))
+    .await
 }
 
 /// `prompts [S]`
-pub async fn prompts(ctx: &Ctx, args: MaybeServer) -> Result<Answer, Failure> {
-    let asked = look(ctx, &args, |catalog, servers| listing(catalog, servers, ListKind::Prompts)).await?;
-    let listing: Listing = asked.value;
-    let clean = |text: &str| ctx.clean(text);
-    let human =
-        or_none(prompts_text(&listing, asked.several, ctx.style(), &clean), || none(ctx, &args, "prompts"));
-    let warnings: Vec<String> = listing.warnings.iter().map(|w| ctx.clean(w)).collect();
-    let view = PromptsView { prompts: listing.items, quarantined: listing.quarantined };
-    Ok(Answer::new("callboard.prompts/1", &view, human)?
-        .warn(asked.warnings)
-        .warn(warnings)
-        .ending(asked.exit))
+pub async fn prompts(ctx: &Ctx, args: MaybeServer) -> Result<Done, Failure> {
+    let take = |catalog: &Catalog, servers: &[ServerId]| listing(catalog, servers, ListKind::Prompts);
+    look(ctx, &args, PROMPTS, take, |ctx, listing, several| {
+        let text = prompts_text(&listing, several, ctx.style(), &|text| ctx.clean(text));
+        let human = or_none(text, || none(ctx, &args, "prompts"));
+        let doubts = doubts(ctx, &listing);
+        let view = PromptsView { prompts: listing.items, quarantined: listing.quarantined };
+        Ok(Answer::new(PROMPTS, &view, human)?.warn(doubts))
+    })
+    .await
 }
 
 #[derive(Serialize)]
@@ -208,7 +217,7 @@ pub fn blocks_text(ctx: &Ctx, rendered: &Rendered) -> String {
 }
 
 /// `read S URI`
-pub async fn read(ctx: &Ctx, args: ReadArgs) -> Result<Answer, Failure> {
+pub async fn read(ctx: &Ctx, args: ReadArgs) -> Result<Done, Failure> {
     let (server, uri) = match (&args.uri, args.once.is_empty()) {
         (Some(uri), true) => (Some(args.server.as_str()), uri.clone()),
         (None, false) => (None, args.server.clone()),
@@ -222,16 +231,18 @@ pub async fn read(ctx: &Ctx, args: ReadArgs) -> Result<Answer, Failure> {
         }
     };
     let ask = Ask { kind: ItemKind::Resource, name: uri.clone(), arguments: None, timeout: args.timeout };
-    let (server, outcome) = use_one(ctx, server, &args.once, ask).await?;
-    let rendered = render_resource(&outcome.body);
-    let saved = match &args.output {
-        Some(to) => save_resource(&rendered, &outcome, to)?,
-        None => Vec::new(),
-    };
-    let mut view = ResultView::new(&server, &uri, &outcome);
-    view.saved = saved.iter().map(|path| path.display().to_string()).collect();
-    let human = if saved.is_empty() { blocks_text(ctx, &rendered) } else { saved_text(&saved) };
-    Answer::new("callboard.read/1", &view, human)
+    use_one(ctx, server, &args.once, (READ, ask), |ctx, server, outcome| {
+        let rendered = render_resource(&outcome.body);
+        let saved = match &args.output {
+            Some(to) => save_resource(&rendered, outcome, to)?,
+            None => Vec::new(),
+        };
+        let mut view = ResultView::new(server, &uri, outcome);
+        view.saved = saved.iter().map(|path| path.display().to_string()).collect();
+        let human = if saved.is_empty() { blocks_text(ctx, &rendered) } else { saved_text(&saved) };
+        Answer::new(READ, &view, human)
+    })
+    .await
 }
 
 /// One line for each saved file.
@@ -261,7 +272,7 @@ fn save_resource(
 }
 
 /// `prompt S NAME [ARGS]`
-pub async fn prompt(ctx: &Ctx, args: UseArgs, read: &mut dyn ReadText) -> Result<Answer, Failure> {
+pub async fn prompt(ctx: &Ctx, args: UseArgs, read: &mut dyn ReadText) -> Result<Done, Failure> {
     let (server, name, words) = super::call::words(Some(args.server), args.name, args.args, &args.once);
     let Some(name) = name else {
         return Err(Failure::usage("the name of a prompt is missing")
@@ -270,9 +281,11 @@ pub async fn prompt(ctx: &Ctx, args: UseArgs, read: &mut dyn ReadText) -> Result
     let arguments = call_args::texts(call_args::parse(&words, read)?)?;
     let ask =
         Ask { kind: ItemKind::Prompt, name: name.clone(), arguments: Some(arguments), timeout: args.timeout };
-    let (server, outcome) = use_one(ctx, server.as_deref(), &args.once, ask).await?;
-    let human = blocks_text(ctx, &render_prompt(&outcome.body));
-    Answer::new("callboard.prompt/1", &ResultView::new(&server, &name, &outcome), human)
+    use_one(ctx, server.as_deref(), &args.once, (PROMPT, ask), |ctx, server, outcome| {
+        let human = blocks_text(ctx, &render_prompt(&outcome.body));
+        Answer::new(PROMPT, &ResultView::new(server, &name, outcome), human)
+    })
+    .await
 }
 
 /// One request to one server.
@@ -283,27 +296,27 @@ struct Ask {
     timeout: Option<Duration>,
 }
 
-/// Starts one server, sends one request, ends it.
+/// Starts one server, sends one request, tells what `answer` makes of the result, ends it.
 async fn use_one(
     ctx: &Ctx,
     server: Option<&str>,
     once: &[String],
-    ask: Ask,
-) -> Result<(ServerId, Outcome), Failure> {
+    (schema, ask): (&str, Ask),
+    answer: impl Fn(&Ctx, &ServerId, &Outcome) -> Result<Answer, Failure>,
+) -> Result<Done, Failure> {
     let picked = pick(ctx, server, once)?;
-    let ctx = picked.ctx.as_ref();
-    let server = picked.server.clone();
+    let (ctx, server) = (picked.ctx.as_ref(), &picked.server);
     let Ask { kind, name, arguments, timeout } = ask;
     let call =
         Invocation { server: server.clone(), kind, name: name.clone(), arguments, timeout, approved: false };
     let sent = Cell::new(false);
-    let outcome = with_runtime(plan(ctx, std::slice::from_ref(&server)), async |runtime| {
-        ready(ctx, runtime, &server, timeout).await?;
-        invoke(ctx, runtime, call, &sent).await
-    })
-    .await
-    .map_err(|failure| failure.of_call(server.as_str(), &name, sent.get()))?;
-    Ok((server, outcome))
+    let body = async |runtime: &Runtime| {
+        ready(ctx, runtime, server, timeout).await?;
+        let outcome = invoke(ctx, runtime, call.clone(), &sent).await?;
+        answer(ctx, server, &outcome)
+    };
+    let name = |failure: Failure| failure.of_call(server.as_str(), &name, sent.get());
+    answering(ctx, schema, plan(ctx, std::slice::from_ref(server)), body, name).await
 }
 
 #[cfg(test)]

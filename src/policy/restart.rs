@@ -47,9 +47,6 @@ pub enum Cause {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooOften { restarts: 1, window } => {
-                write!(f, "a restart within {}", humantime::format_duration(*window))
-            }
             Self::TooOften { restarts, window } => {
                 let restarts = if *restarts == 1 { "1 restart" } else { &format!("{restarts} restarts") };
                 write!(f, "{restarts} within {}", humantime::format_duration(*window))

@@ -1,7 +1,7 @@
 //! Using servers from the command line, each a real child: results byte for byte, exit
 //! codes, refusals that never reach the server, Ctrl-C.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -294,6 +294,50 @@ fn status_tells_the_truth_about_each_and_leaves_nothing_running() {
     home.run(&["mcp", "status", "good"]).expect(0);
     home.run(&["mcp", "status", "off"]).expect(1);
     assert!(home.run(&["mcp", "status", "broken"]).expect(1).stdout.contains("no-such-program-anywhere"));
+}
+
+/// A home whose one server `s` leaves only when it has read a line from the second of these, a
+/// FIFO, and writes the third then.
+fn with_lingering_server() -> (Home, std::fs::File, PathBuf) {
+    let home = Home::new();
+    let (gate, left) = (home.project().join("gate"), home.project().join("left"));
+    assert!(std::process::Command::new("mkfifo").arg(&gate).status().unwrap().success());
+    let script = r#"trap "" TERM; "$0"; read -r line <"$1" && echo "$line" >"$2""#;
+    let entry = json!({"mcpServers": {"s": {"command": "sh", "args": ["-c", script, badmcp(), gate, left]}}});
+    home.user(&entry.to_string());
+    let gate = std::fs::File::options().read(true).write(true).open(&gate).unwrap();
+    (home, gate, left)
+}
+
+#[test]
+fn an_answer_is_told_before_the_server_has_left_and_the_end_is_orderly() {
+    let (home, mut gate, left) = with_lingering_server();
+    for (words, code) in [
+        (&["mcp", "call", "s", "echo", "text=x", "-y"][..], 0),
+        (&["mcp", "call", "s", "nobody", "-y"], 4),
+        (&["mcp", "call", "s", "echo", "--help"], 0),
+        (&["mcp", "read", "s", "badmcp://text/1"], 0),
+        (&["mcp", "prompt", "s", "greet", "name=Ada"], 0),
+        (&["mcp", "tools", "s"], 0),
+        (&["mcp", "tools"], 0),
+        (&["mcp", "resources", "s"], 0),
+        (&["mcp", "prompts", "s"], 0),
+        (&["mcp", "check", "s"], 0),
+        (&["mcp", "status"], 0),
+    ] {
+        let words: Vec<&str> = words.iter().copied().chain(["--json"]).collect();
+        let mut child = home.command(&words).stdout(Stdio::piped()).spawn().unwrap();
+        let mut answer = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut answer).unwrap();
+        let json: Value =
+            serde_json::from_str(&answer).unwrap_or_else(|e| panic!("{words:?}: {e}: {answer}"));
+        assert_eq!(json["ok"], code == 0, "{words:?}: {answer}");
+        // Only now may the server leave: had the answer waited for that, the host would have killed it.
+        gate.write_all(b"left\n").unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{words:?}");
+        assert_eq!(std::fs::read_to_string(&left).unwrap_or_default(), "left\n", "{words:?}");
+        std::fs::remove_file(&left).unwrap();
+    }
 }
 
 /// Runs it and hands it over as soon as the server has received that method.
