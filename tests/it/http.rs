@@ -234,7 +234,8 @@ async fn strict_servers_are_satisfied_whatever_headers_are_configured() {
         endpoint.headers = vec![("accept".into(), "*/*".into()), ("MCP-Protocol-Version".into(), "1".into())];
         let connection = try_connect(endpoint, ProtocolChoice::Auto).await.expect(flags);
         echo(&connection, "strict").await;
-        if flags.contains("2025-03-26") {
+        // Closing before the side stream is open would race it with the DELETE.
+        if !flags.contains("--era modern") {
             until("the GET came", || bad.trace("http").iter().any(|e| e["method"] == "GET")).await;
         }
         connection.link.close().await;
