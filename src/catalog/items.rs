@@ -51,6 +51,8 @@ pub struct Edit {
 pub mod limits {
     /// Pages of one list.
     pub const PAGES_MAX: usize = 64;
+    /// Pages of one list together, in bytes; the page that passes it is the last one.
+    pub const LIST_BYTES_MAX: usize = 16 * 1024 * 1024;
     /// Items of one list.
     pub const ITEMS_MAX: usize = 4096;
     /// Definitions kept out that are remembered by name; more are only counted.
@@ -156,8 +158,10 @@ pub struct ItemList {
     pub quarantined: Vec<Quarantined>,
     /// What was odd about the list: cursor loops, caps, failed pages.
     pub warnings: Vec<String>,
-    /// Whether pages are missing.
+    /// Whether pages are missing, or all of it could not be read.
     pub incomplete: bool,
+    /// Why the list could not be read the last time: what it holds is from before, or nothing.
+    pub unread: Option<String>,
     /// Whether a page said `nextCursor: null`: harmless here, and some clients reject the whole list.
     pub null_cursor: bool,
 }

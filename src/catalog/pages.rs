@@ -16,11 +16,13 @@ pub struct PageCaps {
     pub pages_max: usize,
     /// Items that are kept.
     pub items_max: usize,
+    /// Bytes of all pages; the page that passes it is the last one.
+    pub bytes_max: usize,
 }
 
 impl Default for PageCaps {
     fn default() -> Self {
-        Self { pages_max: limits::PAGES_MAX, items_max: limits::ITEMS_MAX }
+        Self { pages_max: limits::PAGES_MAX, items_max: limits::ITEMS_MAX, bytes_max: limits::LIST_BYTES_MAX }
     }
 }
 
@@ -49,6 +51,7 @@ pub struct PageWalk {
     caps: PageCaps,
     asked: HashSet<String>,
     pages: usize,
+    bytes: usize,
     list: ItemList,
     ttl_ms: Option<u64>,
     failed: Option<String>,
@@ -62,6 +65,7 @@ impl PageWalk {
             caps,
             asked: HashSet::new(),
             pages: 0,
+            bytes: 0,
             list: ItemList::default(),
             ttl_ms: None,
             failed: None,
@@ -75,6 +79,7 @@ impl PageWalk {
             Err(cause) => return self.fail(&cause),
         };
         self.pages += 1;
+        self.bytes = self.bytes.saturating_add(result.len());
         self.ttl_ms = match (self.ttl_ms, page.ttl_ms) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -91,13 +96,17 @@ impl PageWalk {
                 .push(format!("{method}: a cursor came back a second time; stopped after {pages} pages"));
             return WalkStep::Done;
         }
-        if self.pages >= self.caps.pages_max {
-            let pages = self.caps.pages_max;
-            self.list.warnings.push(format!("{method}: more than {pages} pages; the rest is missing"));
-            self.list.incomplete = true;
-            return WalkStep::Done;
-        }
-        WalkStep::Fetch(cursor)
+        let PageCaps { pages_max, bytes_max, .. } = self.caps;
+        let over = if self.pages >= pages_max {
+            format!("more than {pages_max} pages")
+        } else if self.bytes > bytes_max {
+            format!("more than {bytes_max} bytes in {} pages", self.pages)
+        } else {
+            return WalkStep::Fetch(cursor);
+        };
+        self.list.warnings.push(format!("{method}: {over}; the rest is missing"));
+        self.list.incomplete = true;
+        WalkStep::Done
     }
 
     /// The page asked for last could not be had. Earlier pages are kept, marked incomplete.
@@ -201,11 +210,28 @@ mod tests {
 
     #[test]
     fn items_stop_at_their_limit_across_pages() {
-        let mut walk = PageWalk::new(ListKind::Tools, PageCaps { pages_max: 9, items_max: 3 });
+        let mut walk =
+            PageWalk::new(ListKind::Tools, PageCaps { pages_max: 9, items_max: 3, ..PageCaps::default() });
         assert_eq!(walk.next(&page(&["a", "b"], Some("1"))), fetch("1"));
         assert_eq!(walk.next(&page(&["c", "d"], Some("2"))), WalkStep::Done);
         let list = walk.finish().unwrap().list;
         assert!(list.items.len() == 3 && list.incomplete);
+    }
+
+    #[test]
+    fn bytes_stop_at_their_limit_across_pages_and_say_so() {
+        let [first, second] = [page(&["a"], Some("1")), page(&["b"], Some("2"))];
+        let both = first.len() + second.len();
+        for (bytes_max, last) in [(both, fetch("2")), (both - 1, WalkStep::Done)] {
+            let mut walk = PageWalk::new(ListKind::Tools, PageCaps { bytes_max, ..PageCaps::default() });
+            assert_eq!(walk.next(&first), fetch("1"));
+            assert_eq!(walk.next(&second), last, "{bytes_max}");
+            let list = walk.finish().unwrap().list;
+            assert_eq!((list.items.len(), list.incomplete), (2, last == WalkStep::Done));
+            let told =
+                list.warnings.iter().any(|warning| warning.contains(&format!("{bytes_max} bytes in 2")));
+            assert_eq!(told, last == WalkStep::Done, "{:?}", list.warnings);
+        }
     }
 
     #[test]
@@ -248,7 +274,7 @@ mod tests {
             cursors in proptest::collection::vec(proptest::option::weighted(0.98, 0u8..90), 1..90),
             names in proptest::collection::vec("[a-c]{1,2}", 1..90),
         ) {
-            let caps = PageCaps { pages_max: 16, items_max: 5 };
+            let caps = PageCaps { pages_max: 16, items_max: 5, ..PageCaps::default() };
             let mut walk = PageWalk::new(ListKind::Tools, caps);
             let mut fetched = HashSet::new();
             let mut pages = 0;

@@ -18,7 +18,7 @@ use super::once::{Picked, pick};
 use super::out::Answer;
 use super::parameters;
 use super::save;
-use super::session::{answering, plan, ready};
+use super::session::{answering, plan, ready, unread};
 use super::use_verbs::{blocks_text, saved_text};
 use crate::call::ItemKind;
 use crate::catalog::items::Item;
@@ -78,7 +78,7 @@ pub async fn call(ctx: &Ctx, args: CallArgs, read: &mut dyn ReadText) -> Result<
     let sent = Cell::new(false);
     let body = async |runtime: &Runtime| {
         ready(ctx, runtime, server, args.timeout).await?;
-        let item = find(&runtime.catalog(), server, &tool)?;
+        let item = find(ctx, &runtime.catalog(), server, &tool)?;
         let (arguments, warnings) = arguments(ctx, server, &item, typed)?;
         let call = Invocation {
             server: server.clone(),
@@ -153,7 +153,12 @@ fn may_approve(picked: &Picked<'_>) -> Result<bool, Failure> {
 }
 
 /// The tool of that raw name.
-fn find(catalog: &Catalog, server: &ServerId, tool: &str) -> Result<std::sync::Arc<Item>, Failure> {
+fn find(
+    ctx: &Ctx,
+    catalog: &Catalog,
+    server: &ServerId,
+    tool: &str,
+) -> Result<std::sync::Arc<Item>, Failure> {
     if let Some(item) = catalog.find(server, ItemKind::Tool, tool) {
         return Ok(std::sync::Arc::clone(item));
     }
@@ -161,6 +166,9 @@ fn find(catalog: &Catalog, server: &ServerId, tool: &str) -> Result<std::sync::A
     if let Some(bad) = list.and_then(|list| list.quarantined.iter().find(|bad| bad.name == tool)) {
         return Err(unknown(server, tool, format!("the definition of {tool} is broken: {}", bad.reason))
             .fix(format!("callboard mcp check {server}")));
+    }
+    if let Some(cause) = list.and_then(|list| list.unread.as_deref()) {
+        return Err(unread(ctx, server, cause).about(tool));
     }
     let names = list.into_iter().flat_map(|list| list.items.iter().map(|item| item.name.as_str()));
     let fix = match nearest(tool, names) {
@@ -196,7 +204,7 @@ async fn help(
     let (ctx, server) = (picked.ctx.as_ref(), &picked.server);
     let body = async |runtime: &Runtime| {
         ready(ctx, runtime, server, timeout).await?;
-        let item = find(&runtime.catalog(), server, tool)?;
+        let item = find(ctx, &runtime.catalog(), server, tool)?;
         help_answer(picked, tool, &item)
     };
     answering(ctx, HELP_SCHEMA, plan(ctx, std::slice::from_ref(server)), body, |failure| failure).await

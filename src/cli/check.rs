@@ -12,7 +12,7 @@ use super::failure::Failure;
 use super::items::Clean;
 use super::once::pick;
 use super::out::{Answer, Style, Tone};
-use super::session::{answering, plan, ready};
+use super::session::{answering, plan, ready, unread};
 use super::text;
 use crate::catalog::items::{ItemList, Quarantined};
 use crate::id::ServerId;
@@ -76,6 +76,9 @@ pub async fn check(ctx: &Ctx, args: MaybeServer) -> Result<Done, Failure> {
 }
 
 fn answer(ctx: &Ctx, server: &ServerId, list: &ItemList) -> Result<Answer, Failure> {
+    if let Some(cause) = &list.unread {
+        return Err(unread(ctx, server, cause));
+    }
     let mut findings = lint(list.items.iter().filter_map(|item| std::str::from_utf8(&item.raw).ok()));
     findings.extend(lint_list(list));
     let checked = list.items.len() + list.quarantined.len();

@@ -60,6 +60,9 @@ pub struct Listing {
     /// What was odd about the lists.
     #[serde(skip)]
     pub warnings: Vec<String>,
+    /// Whether a list could not be read: its items are from before, or missing.
+    #[serde(skip)]
+    pub unread: bool,
 }
 
 /// The items of that kind of these servers; tools only as far as the filter lists them.
@@ -93,7 +96,9 @@ fn add(listing: &mut Listing, catalog: &Catalog, of_server: &ServerCatalog, kind
         });
     }
     listing.quarantined.extend(list.quarantined.iter().map(|bad| quarantine(server, bad)));
-    listing.warnings.extend(list.warnings.iter().map(|warning| format!("{server}: {warning}")));
+    listing.unread |= list.unread.is_some();
+    let warnings = list.unread.iter().chain(&list.warnings);
+    listing.warnings.extend(warnings.map(|warning| format!("{server}: {warning}")));
 }
 
 fn quarantine(server: &ServerId, bad: &Quarantined) -> QuarantineView {

@@ -201,6 +201,15 @@ pub async fn ready(
     }
 }
 
+/// The failure of a verb that needs the list of tools of a server which did not give it.
+pub fn unread(ctx: &Ctx, server: &ServerId, cause: &str) -> Failure {
+    let message = format!("the tools of {server} could not be listed: {}", ctx.clean(cause));
+    let mut failure = Failure::new("not_ready", Exit::Unavailable, message).on(server.as_str());
+    failure.phase = Some(Phase::Resolve);
+    failure.delivery = Some(Delivery::NotSent);
+    failure.fix(format!("callboard mcp status {server}"))
+}
+
 /// Why a server can't be used, in the words of its view.
 pub fn unavailable(ctx: &Ctx, view: &ServerView) -> Failure {
     let (code, exit) = match view.state {

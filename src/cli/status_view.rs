@@ -185,6 +185,7 @@ fn why(view: &ServerView) -> String {
     }
     if !is_expected(view)
         && let Some(line) = &view.last_stderr
+        && !view.why.as_ref().is_some_and(|why| why.contains(line.as_str()))
     {
         parts.push(format!("stderr: {line}"));
     }

@@ -100,6 +100,11 @@ fn of_several(ctx: &Ctx, views: &[ServerView], mut answer: Answer) -> Answer {
     Answer { warnings, ..answer }
 }
 
+/// What a list ends with: that of the one server that was asked, when it could not be read, is no answer.
+fn ending(unread: bool, several: bool) -> Exit {
+    if unread && !several { Exit::Unavailable } else { Exit::Ok }
+}
+
 /// Waits for all as `status` does.
 async fn settle_all(ctx: &Ctx, runtime: &Runtime, within: Option<Duration>) -> Vec<ServerView> {
     match within {
@@ -108,7 +113,11 @@ async fn settle_all(ctx: &Ctx, runtime: &Runtime, within: Option<Duration>) -> V
     }
 }
 
-fn none(ctx: &Ctx, args: &MaybeServer, what: &str) -> String {
+/// What is said in place of an empty list. Of a list that could not be read nothing is known.
+fn none(ctx: &Ctx, args: &MaybeServer, what: &str, unread: bool) -> String {
+    if unread {
+        return format!("The {what} could not be listed.");
+    }
     if args.server.is_some() || !args.once.is_empty() {
         return format!("The server offers no {what}.");
     }
@@ -132,10 +141,11 @@ pub async fn tools(ctx: &Ctx, args: MaybeServer) -> Result<Done, Failure> {
     };
     look(ctx, &args, TOOLS, take, |ctx, (listing, conflicts), several| {
         let text = items_text("tool", &listing, several, ctx.style(), &|text| ctx.clean(text));
-        let human = or_none(text, || none(ctx, &args, "tools"));
+        let human = or_none(text, || none(ctx, &args, "tools", listing.unread));
+        let exit = ending(listing.unread, several);
         let doubts = doubts(ctx, &listing);
         let view = ToolsView { tools: listing.items, quarantined: listing.quarantined, conflicts };
-        Ok(Answer::new(TOOLS, &view, human)?.warn(doubts))
+        Ok(Answer::new(TOOLS, &view, human)?.warn(doubts).ending(exit))
     })
     .await
 }
@@ -149,13 +159,14 @@ pub async fn resources(ctx: &Ctx, args: MaybeServer) -> Result<Done, Failure> {
         let texts = [("resource", &resources), ("template", &templates)]
             .map(|(head, listing)| items_text(head, listing, several, ctx.style(), &|text| ctx.clean(text)));
         let shown: Vec<&str> = texts.iter().filter(|text| !text.is_empty()).map(String::as_str).collect();
-        let human = or_none(shown.join("\n\n"), || none(ctx, &args, "resources"));
+        let unread = resources.unread || templates.unread;
+        let human = or_none(shown.join("\n\n"), || none(ctx, &args, "resources", unread));
         let doubts = [doubts(ctx, &resources), doubts(ctx, &templates)].concat();
         let mut quarantined = resources.quarantined;
         quarantined.extend(templates.quarantined);
         let view =
             ResourcesView { resources: resources.items, resource_templates: templates.items, quarantined };
-        Ok(Answer::new(RESOURCES, &view, human)?.warn(doubts))
+        Ok(Answer::new(RESOURCES, &view, human)?.warn(doubts).ending(ending(unread, several)))
     })
     .await
 }
@@ -165,10 +176,11 @@ pub async fn prompts(ctx: &Ctx, args: MaybeServer) -> Result<Done, Failure> {
     let take = |catalog: &Catalog, servers: &[ServerId]| listing(catalog, servers, ListKind::Prompts);
     look(ctx, &args, PROMPTS, take, |ctx, listing, several| {
         let text = prompts_text(&listing, several, ctx.style(), &|text| ctx.clean(text));
-        let human = or_none(text, || none(ctx, &args, "prompts"));
+        let human = or_none(text, || none(ctx, &args, "prompts", listing.unread));
+        let exit = ending(listing.unread, several);
         let doubts = doubts(ctx, &listing);
         let view = PromptsView { prompts: listing.items, quarantined: listing.quarantined };
-        Ok(Answer::new(PROMPTS, &view, human)?.warn(doubts))
+        Ok(Answer::new(PROMPTS, &view, human)?.warn(doubts).ending(exit))
     })
     .await
 }
@@ -369,7 +381,8 @@ mod tests {
             timeout: None,
             once: Vec::new(),
         };
-        assert_eq!(none(&ctx, &args(Some("s")), "tools"), "The server offers no tools.");
-        assert_eq!(none(&ctx, &args(None), "tools"), super::super::list::nothing(&ctx));
+        assert_eq!(none(&ctx, &args(Some("s")), "tools", true), "The tools could not be listed.");
+        assert_eq!(none(&ctx, &args(Some("s")), "tools", false), "The server offers no tools.");
+        assert_eq!(none(&ctx, &args(None), "tools", false), super::super::list::nothing(&ctx));
     }
 }

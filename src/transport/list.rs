@@ -44,7 +44,10 @@ async fn page(
     match tokio::time::timeout(limit, ask(link, id, method, params, &established.meta)).await {
         Ok(Ok(reply)) if reply.response.is_error => Err(rpc_cause(method, &reply.body())),
         Ok(Ok(reply)) => Ok(reply.body()),
-        Ok(Err(error)) => Err(format!("{method}: {}", fault_of(error, method))),
+        Ok(Err(error)) => {
+            let fault = fault_of(error, method).to_string();
+            Err(if fault.starts_with(method) { fault } else { format!("{method}: {fault}") })
+        }
         Err(_) => {
             link.cancel(id, "the list limit passed");
             let hint = match link.counters().last_unmatched {

@@ -434,3 +434,27 @@ fn a_url_stands_for_a_server_and_its_troubles_have_their_codes() {
     let json = home.run(&["mcp", "tools", &guarded.url, "--json"]).json(6);
     assert_eq!(json["error"]["code"], "needs_auth");
 }
+
+#[test]
+fn a_list_that_could_not_be_read_is_no_empty_list() {
+    let (home, _) = with_server(&["--rpc-error", "-32000@list"]);
+    let cause = "tools/list failed";
+
+    let ran = home.run(&["mcp", "tools", "s"]);
+    assert_eq!(ran.expect(7).stdout, "The tools could not be listed.\n");
+    assert!(ran.stderr.contains(cause), "{ran:?}");
+    let json = home.run(&["mcp", "tools", "s", "--json"]).json(7);
+    assert!(json["warnings"][0].as_str().unwrap().contains(cause), "{json}");
+    let ran = home.run(&["mcp", "tools"]);
+    assert!(ran.stderr.contains(cause), "{ran:?}");
+    for kind in ["resources", "prompts"] {
+        let ran = home.run(&["mcp", kind, "s"]);
+        assert_eq!(ran.expect(7).stdout, format!("The {kind} could not be listed.\n"));
+    }
+
+    for words in [&["mcp", "check", "s"][..], &["mcp", "call", "s", "echo", "text=a", "-y"]] {
+        let json = home.run(&[words, &["--json"]].concat()).json(7);
+        assert_eq!(json["error"]["code"], "not_ready", "{json}");
+        assert!(json["error"]["message"].as_str().unwrap().contains(cause), "{json}");
+    }
+}

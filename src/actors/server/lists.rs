@@ -62,7 +62,6 @@ impl ServerState {
 
     pub(super) fn listed(&mut self, kind: ListKind, list: Result<ItemList, String>) {
         self.lists.remove(&kind);
-        self.list_warnings.remove(&kind);
         match list {
             Ok(mut list) => {
                 if kind == ListKind::Tools && self.mirrors_params() {
@@ -77,8 +76,7 @@ impl ServerState {
             Err(cause) => {
                 let announced = self.live.as_ref().is_some_and(|live| live.established.offers.tools);
                 if kind != ListKind::Tools || announced {
-                    self.list_warnings.insert(kind, cause);
-                    self.mark_incomplete(kind);
+                    self.mark_unread(kind, cause);
                 }
             }
         }
@@ -96,10 +94,10 @@ impl ServerState {
     }
 
     /// What could not be read may exist: nothing is unknown until the list has been read.
-    fn mark_incomplete(&mut self, kind: ListKind) {
-        if !self.catalog.list(kind).incomplete {
-            Arc::make_mut(&mut self.catalog).list_mut(kind).incomplete = true;
-        }
+    fn mark_unread(&mut self, kind: ListKind, cause: String) {
+        let list = Arc::make_mut(&mut self.catalog).list_mut(kind);
+        list.incomplete = true;
+        list.unread = Some(cause);
     }
 
     /// Whether parameters may have to be mirrored in headers: modern HTTP alone has that.

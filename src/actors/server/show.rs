@@ -82,10 +82,10 @@ impl ServerState {
     }
 
     fn warnings(&self) -> Vec<String> {
-        let mut warnings: Vec<String> = self.list_warnings.values().map(|text| self.clean(text)).collect();
-        for kind in ListKind::ALL {
-            warnings.extend(self.catalog.list(kind).warnings.iter().map(|text| self.clean(text)));
-        }
+        let lists = ListKind::ALL.map(|kind| self.catalog.list(kind));
+        let unread = lists.iter().filter_map(|list| list.unread.as_ref());
+        let odd = lists.iter().flat_map(|list| &list.warnings);
+        let mut warnings: Vec<String> = unread.chain(odd).map(|text| self.clean(text)).collect();
         let Some(live) = &self.live else { return warnings };
         let counters = live.link.counters();
         if counters.noise > 0 {

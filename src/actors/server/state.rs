@@ -73,7 +73,6 @@ pub(crate) struct ServerState {
     pub(super) list_again: BTreeSet<ListKind>,
     /// When each list was last asked for.
     pub(super) list_read: BTreeMap<ListKind, Monotonic>,
-    pub(super) list_warnings: BTreeMap<ListKind, String>,
     stop_ports: Vec<oneshot::Sender<()>>,
     pub(super) oddities: u64,
     /// Bytes of stderr that the view knows of.
@@ -113,7 +112,6 @@ impl ServerState {
             lists: BTreeMap::new(),
             list_again: BTreeSet::new(),
             list_read: BTreeMap::new(),
-            list_warnings: BTreeMap::new(),
             stop_ports: Vec::new(),
             oddities: 0,
             stderr_seen: 0,
