@@ -232,6 +232,7 @@ struct Sources<'a> {
 
 impl Sources<'_> {
     fn all(&mut self) {
+        self.unreadable_variables();
         if !self.options.strict {
             self.file(Scope::User, &self.home.join("mcp.json"), false);
             if self.options.project {
@@ -258,6 +259,15 @@ impl Sources<'_> {
         let own = self.root.join(".callboard");
         if !same_folder(&own, self.home) {
             self.file(Scope::Project, &own.join("mcp.json"), false);
+        }
+    }
+
+    /// A variable of ours that can't be read must not pass for one that is not set.
+    fn unreadable_variables(&mut self) {
+        let ours = self.options.env.unreadable().filter(|name| name.starts_with("CALLBOARD_"));
+        for name in ours {
+            let source = Source { scope: Scope::EnvInline, origin: name.into() };
+            self.read.issues.push(source_issue(source, "not UTF-8; nothing of it is in force"));
         }
     }
 

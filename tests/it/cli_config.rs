@@ -272,3 +272,14 @@ fn completion_knows_the_configured_servers() {
     let words = String::from_utf8(asked.stdout).unwrap();
     assert!(words.contains("github") && words.contains("gitlab"), "{words:?}");
 }
+
+#[test]
+fn a_variable_of_ours_that_is_not_text_is_told_and_not_taken_for_unset() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let home = Home::new();
+    let odd = std::ffi::OsStr::from_bytes(b"{\"a\":{\"command\":\"\xff\"}}");
+    let output = home.command(&["mcp", "list"]).env("CALLBOARD_MCP_SERVERS", odd).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(3), "{stderr}");
+    assert!(stderr.contains("CALLBOARD_MCP_SERVERS: not UTF-8"), "{stderr}");
+}

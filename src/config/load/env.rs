@@ -1,19 +1,22 @@
 //! Floor 2. The environment as a value, so that nothing else has to read that of the process.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fmt;
 
 /// The variables of a process, or of a test. `Debug` shows no values.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Env(BTreeMap<String, String>);
+pub struct Env {
+    texts: BTreeMap<String, String>,
+    /// Names of variables that are set to something that is not UTF-8.
+    unreadable: BTreeSet<String>,
+}
 
 impl Env {
-    /// The environment of this process. Variables that are not UTF-8 are left out; a missing
-    /// `HOME` is what the system's user database says.
+    /// The environment of this process. Variables that are not UTF-8 are left out, and known by
+    /// name; a missing `HOME` is what the system's user database says.
     pub fn from_process() -> Self {
-        let texts = std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-        let mut env = Self(texts.collect());
+        let mut env = Self::of(std::env::vars_os());
         if env.get_nonempty("HOME").is_none()
             && let Some(home) = std::env::home_dir()
             && !home.as_os_str().is_empty()
@@ -23,9 +26,26 @@ impl Env {
         env
     }
 
+    fn of(variables: impl Iterator<Item = (OsString, OsString)>) -> Self {
+        let mut env = Self::default();
+        for (name, value) in variables {
+            let Ok(name) = name.into_string() else { continue };
+            match value.into_string() {
+                Ok(value) => env.set(name, value),
+                Err(_) => _ = env.unreadable.insert(name),
+            }
+        }
+        env
+    }
+
+    /// Names of the variables that are set, but not to UTF-8.
+    pub fn unreadable(&self) -> impl Iterator<Item = &str> {
+        self.unreadable.iter().map(String::as_str)
+    }
+
     /// The value of a variable, if it is set.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
+        self.texts.get(name).map(String::as_str)
     }
 
     /// The value of a variable, if it is set and more than white space.
@@ -35,28 +55,29 @@ impl Env {
 
     /// All variables, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+        self.texts.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// All variables as a map: what the runtime hands to children from.
     pub fn to_map(&self) -> BTreeMap<String, String> {
-        self.0.clone()
+        self.texts.clone()
     }
 
     /// Sets a variable.
     pub fn set(&mut self, name: impl Into<String>, value: impl Into<String>) {
-        self.0.insert(name.into(), value.into());
+        self.texts.insert(name.into(), value.into());
     }
 }
 
 impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Env {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
-        Self(pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+        let texts = pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        Self { texts, ..Self::default() }
     }
 }
 
 impl fmt::Debug for Env {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
+        f.debug_set().entries(self.texts.keys()).finish()
     }
 }
