@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::ArgValueCandidates;
 
-use super::text::parse_duration;
+use super::text::{parse_duration, parse_timeout};
 use super::{complete, help};
 
 const GLOBAL: &str = "Options of every command";
@@ -258,7 +258,7 @@ pub struct MaybeServer {
     #[arg(value_name = "SERVER|URL", add = ArgValueCandidates::new(complete::servers))]
     pub server: Option<String>,
     /// Longest wait for the servers, in seconds or words such as 2m
-    #[arg(long, value_name = "D", value_parser = parse_duration)]
+    #[arg(long, value_name = "D", value_parser = parse_timeout)]
     pub timeout: Option<Duration>,
     /// Command of a server to run once, in place of a configured one
     #[arg(last = true, value_name = "COMMAND")]
@@ -291,7 +291,7 @@ pub struct ReadArgs {
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
     /// Longest duration in all, in seconds or words such as 2m
-    #[arg(long, value_name = "D", value_parser = parse_duration)]
+    #[arg(long, value_name = "D", value_parser = parse_timeout)]
     pub timeout: Option<Duration>,
     /// Command of a server to run once, in place of a configured one
     #[arg(last = true, value_name = "COMMAND")]
@@ -310,7 +310,7 @@ pub struct UseArgs {
     #[arg(value_name = "ARGS")]
     pub args: Vec<String>,
     /// Longest duration in all, in seconds or words such as 2m
-    #[arg(long, value_name = "D", value_parser = parse_duration)]
+    #[arg(long, value_name = "D", value_parser = parse_timeout)]
     pub timeout: Option<Duration>,
     /// Command of a server to run once, in place of a configured one
     #[arg(last = true, value_name = "COMMAND")]
@@ -335,7 +335,7 @@ pub struct CallArgs {
     #[arg(short, long)]
     pub yes: bool,
     /// Longest duration in all, in seconds or words such as 2m
-    #[arg(long, value_name = "D", value_parser = parse_duration)]
+    #[arg(long, value_name = "D", value_parser = parse_timeout)]
     pub timeout: Option<Duration>,
     /// Print help; with a tool, its parameters
     #[arg(short, long, action = ArgAction::SetTrue)]

@@ -79,6 +79,14 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         .map_err(|e| format!("{e}; write a number of seconds, or words such as 500ms, 30s, 2m"))
 }
 
+/// The same for a limit: no time at all would be none for anything.
+pub fn parse_timeout(text: &str) -> Result<Duration, String> {
+    match parse_duration(text)? {
+        Duration::ZERO => Err("a limit must be more than zero".to_owned()),
+        limit => Ok(limit),
+    }
+}
+
 /// Indents every line but empty ones.
 pub fn indent(text: &str, by: &str) -> String {
     let mut out = String::with_capacity(text.len() + by.len() * 4);
@@ -130,6 +138,10 @@ mod tests {
 
     #[test]
     fn durations_are_seconds_or_words() {
+        for zero in ["0", "0s", "-0", "0.0000000001"] {
+            assert!(parse_duration(zero).is_ok() && parse_timeout(zero).is_err(), "{zero}");
+        }
+        assert_eq!(parse_timeout("2m"), parse_duration("2m"));
         assert_eq!(parse_duration("2").unwrap(), Duration::from_secs(2));
         assert_eq!(parse_duration("0.5").unwrap(), Duration::from_millis(500));
         assert_eq!(parse_duration("2m").unwrap(), Duration::from_secs(120));
