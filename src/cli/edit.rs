@@ -18,7 +18,7 @@ use crate::config::effective::state_word;
 use crate::config::load::load;
 use crate::config::mask::mask_definition;
 use crate::config::secret::{is_credential_name, looks_secret};
-use crate::config::spec::{Issue, SecretText, Severity};
+use crate::config::spec::{Entry, Issue, SecretText, Severity};
 use crate::config::{expand, secret_store};
 
 #[derive(Serialize)]
@@ -138,6 +138,14 @@ fn exposed_secret(scope: EditScope, entry: &Map<String, Value>) -> Vec<String> {
         .collect()
 }
 
+/// Why an entry can't be used.
+fn config_error(entry: &Entry) -> Option<&Issue> {
+    if state_word(entry) != "config_error" {
+        return None;
+    }
+    entry.issues.iter().find(|issue| issue.severity == Severity::Error)
+}
+
 /// A finished edit.
 struct Done<'a> {
     name: &'a str,
@@ -155,7 +163,6 @@ fn answer(
 ) -> Result<Answer, Failure> {
     let now = load(&ctx.options);
     let effective = now.servers.get(done.name);
-    let pending = now.servers.pending.iter().any(|entry| entry.id.as_str() == done.name);
     let path = done.edited.path.display().to_string();
     let mut human = if done.edited.changed {
         format!("{} {} in {path}", done.verb, done.name)
@@ -163,11 +170,16 @@ fn answer(
         format!("nothing to do: {} is as wanted in {path}", done.name)
     };
     let state = effective.map(state_word);
-    if state == Some("pending_approval") || pending {
+    let here = |entry: &&Entry| entry.id.as_str() == done.name && *entry.source.origin == *path;
+    let alone = effective.filter(|_| state == Some("pending_approval"));
+    let pending = now.servers.pending.iter().chain(alone).any(|entry| here(&entry));
+    if pending {
         human.push_str(&format!(
             "\nIt comes from the project and waits for approval: callboard mcp approve {}",
             done.name
         ));
+    } else if let Some(error) = effective.filter(here).and_then(config_error) {
+        warnings.push(format!("it can't start as it is: {}", issue_words(error)));
     } else if done.verb == "added" {
         human.push_str(&format!("\nTry it: callboard mcp status {}", done.name));
     }

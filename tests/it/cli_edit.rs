@@ -210,3 +210,28 @@ fn two_writers_lose_no_edit() {
     }
     assert_eq!(user_file(&home)["mcpServers"].as_object().unwrap().len(), 8);
 }
+
+#[test]
+fn an_added_entry_that_can_not_start_yet_says_what_it_lacks() {
+    let home = Home::new();
+    for (words, lacks) in [
+        (&["mcp", "add", "a", "-e", "T=${CALLBOARD_TEST_UNSET}", "--", "sh"][..], "CALLBOARD_TEST_UNSET"),
+        (&["mcp", "add", "b", "http://"], "b.url: not an address"),
+    ] {
+        let ran = home.run(words);
+        assert!(ran.expect(0).stdout.starts_with("added "), "{ran:?}");
+        assert!(!ran.stdout.contains("Try it"), "{ran:?}");
+        assert!(ran.stderr.contains("it can't start as it is: ") && ran.stderr.contains(lacks), "{ran:?}");
+    }
+}
+
+#[test]
+fn ones_own_entry_is_not_said_to_wait_because_the_project_has_one_of_that_name() {
+    let home = Home::new();
+    home.project_file(r#"{"mcpServers":{"x":{"command":"theirs"}}}"#);
+    let ran = home.run(&["mcp", "add", "x", "--", "sh"]);
+    assert!(ran.expect(0).stdout.ends_with("Try it: callboard mcp status x\n"), "{ran:?}");
+    let ran = home.run(&["mcp", "remove", "x", "-s", "user"]);
+    assert!(!ran.expect(0).stdout.contains("comes from the project"), "{ran:?}");
+    assert!(ran.stderr.contains("x is still defined in project"), "{ran:?}");
+}
