@@ -80,7 +80,10 @@ fn answer(ctx: &Ctx, views: &[ServerView], one: Option<&ServerId>) -> Result<Ans
         (false, None) if ctx.has_broken_source() => Exit::Config,
         (false, _) => Exit::Unhealthy,
     };
-    Ok(Answer::new(SCHEMA, &view, human)?.warn(ctx.warnings()).ending(exit))
+    // The sheet of one server has its own warnings.
+    let told = |warning: &String| one.is_some() && views.iter().any(|view| view.warnings.contains(warning));
+    let warnings = ctx.warnings().into_iter().filter(|warning| !told(warning));
+    Ok(Answer::new(SCHEMA, &view, human)?.warn(warnings).ending(exit))
 }
 
 /// Shows every change until the reader is gone or Ctrl-C ends it.

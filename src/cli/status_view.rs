@@ -4,10 +4,12 @@
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
+use unicode_width::UnicodeWidthStr;
 
 use super::out::{Style, Tone};
 use super::table::{Column, Field, sheet, table};
 use super::text;
+use crate::shaping::render::one_line;
 use crate::time::rfc3339;
 use crate::view::{LifeState, ParkReason, ServerView, named};
 
@@ -143,18 +145,62 @@ const COLUMNS: [Column; 8] = [
     Column::number("restarts"),
     Column::wide("revision", 10),
     Column::number("pid"),
-    Column::wide("why", 16),
+    WHY,
 ];
 
-/// All servers, one line each; a sum below on a screen.
+const WHY: Column = Column::wide("why", 16);
+
+/// Columns that a narrow screen goes without: the first of these first.
+const DISPENSABLE: [&str; 4] = ["pid", "revision", "tokens≈", "restarts"];
+
+/// All servers, one line each. A screen gets only the columns that fit; below them it is told
+/// what is wrong with whom and what cures it, and a sum.
 pub fn table_text(views: &[ServerView], style: Style) -> String {
     let rows: Vec<Vec<Field>> = views.iter().map(row).collect();
-    let mut out = table(&COLUMNS, &rows, style);
-    if style.width.is_some() {
-        out.push_str("\n\n");
-        out.push_str(&style.paint(Tone::Dim, &sum(views)));
+    let Some(width) = style.width else { return table(&COLUMNS, &rows, style) };
+    let mut parts = vec![fitting(&rows, usize::from(width), style)];
+    let notes: Vec<(&str, Field)> = views.iter().flat_map(notes).collect();
+    if !notes.is_empty() {
+        parts.push(sheet(&notes, style));
     }
-    out
+    // In one line, or `--watch` could not draw over it.
+    parts.push(style.paint(Tone::Dim, &one_line(&sum(views), usize::from(width).saturating_sub(1))));
+    parts.join("\n\n")
+}
+
+/// The table without what is told below it, and without columns for which there is no room.
+fn fitting(rows: &[Vec<Field>], width: usize, style: Style) -> String {
+    let mut left_out = vec![WHY.head];
+    let mut dispensable = DISPENSABLE.into_iter();
+    loop {
+        let kept = |i: usize| COLUMNS.get(i).is_some_and(|column| !left_out.contains(&column.head));
+        let columns: Vec<Column> = COLUMNS.into_iter().filter(|c| !left_out.contains(&c.head)).collect();
+        let rows: Vec<Vec<Field>> = rows
+            .iter()
+            .map(|row| row.iter().enumerate().filter(|(i, _)| kept(*i)).map(|(_, f)| f.clone()).collect())
+            .collect();
+        let unbound = Style { width: Some(u16::MAX), ..style };
+        let natural = table(&columns, &rows, Style { color: false, ..unbound });
+        // The last cell has a blank behind it.
+        let fits = natural.lines().all(|line| UnicodeWidthStr::width(line) < width);
+        if fits {
+            return table(&columns, &rows, unbound);
+        }
+        match dispensable.next() {
+            Some(next) => left_out.push(next),
+            None => return table(&columns, &rows, style),
+        }
+    }
+}
+
+/// What is wrong with a server or odd about it, and what cures it, below its name.
+fn notes(view: &ServerView) -> Vec<(&str, Field)> {
+    let why = why(view);
+    if why.is_empty() {
+        return Vec::new();
+    }
+    let fix = view.fix.iter().map(|fix| ("", Field::toned(format!("fix: {fix}"), Tone::Good)));
+    std::iter::once((view.id.as_str(), Field::new(why))).chain(fix).collect()
 }
 
 fn row(view: &ServerView) -> Vec<Field> {
@@ -218,10 +264,11 @@ pub fn sheet_text(view: &ServerView, now: SystemTime, style: Style) -> String {
     let (word, tone) = state_word(view);
     let ago = now.duration_since(view.since).unwrap_or_default();
     let state = match reason(view.state) {
-        Some(reason) if reason.as_str().replace('_', " ") != word => {
-            format!("{word} ({})", reason.as_str().replace('_', " "))
+        Some(ParkReason::Disabled) | None => word.to_owned(),
+        Some(reason) => {
+            let reason = reason.as_str().replace('_', " ");
+            if reason.starts_with(word) { reason } else { format!("{word} ({reason})") }
         }
-        _ => word.to_owned(),
     };
     let rows = [
         ("state", Field::toned(state + &since(ago), tone)),
@@ -231,7 +278,7 @@ pub fn sheet_text(view: &ServerView, now: SystemTime, style: Style) -> String {
         ("server", Field::new(view.server_info.clone().unwrap_or_default())),
         ("transport", Field::new(transport(view))),
         ("revision", Field::new(view.revision.unwrap_or_default())),
-        ("offers", Field::new(offers(view))),
+        ("offers", Field::new(if view.listed { offers(view) } else { String::new() })),
         ("definitions", Field::new(definitions(view))),
         ("start took", Field::new(view.start_took.map(text::span).unwrap_or_default())),
         ("restarts", Field::new(restarts(view))),
@@ -366,6 +413,29 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn a_screen_is_told_causes_and_cures_below_the_table() {
+        let text = |width| {
+            table_text(&[broken(), view("git", LifeState::Ready)], Style { color: false, width: Some(width) })
+        };
+        assert_eq!(
+            text(80),
+            "server  state     tools  tokens≈  restarts  revision     pid\n\
+             fs      error                            0\n\
+             git     ready        12     1001         0  2025-06-18  4711\n\n\
+             fs  command not found: npx; stderr: sh: npx: not found\n    \
+             fix: install Node\n\n\
+             1 error, 1 ready · 12 tools · about 1001 tokens of definitions"
+        );
+        for (width, gone) in [(61, &[][..]), (60, &["pid"]), (50, &["pid", "revision"]), (30, &DISPENSABLE)] {
+            let text = text(width);
+            let head = text.lines().next().unwrap();
+            for column in DISPENSABLE {
+                assert_eq!(head.contains(column), !gone.contains(&column), "{column} at {width}:\n{text}");
+            }
+        }
+    }
+
+    #[test]
     fn the_json_has_units_in_its_keys_and_rfc_3339_times() {
         let row = StatusRow::from(&broken());
         let json = serde_json::to_value(&row).unwrap();
@@ -443,7 +513,7 @@ pub(super) mod tests {
             let mut one = view(&name, LifeState::BackingOff);
             one.why = Some(why);
             let style = Style { color: false, width: Some(width) };
-            for line in table(&COLUMNS, &[row(&one)], style).lines() {
+            for line in table_text(std::slice::from_ref(&one), style).lines() {
                 prop_assert!(line.chars().count() <= usize::from(width), "{line:?} at {width}");
             }
         }
