@@ -168,6 +168,10 @@ fn fail(schema: &str, failure: &Failure, json: bool, term: Terminal) -> Exit {
 async fn dispatch(ctx: &Ctx, command: Command) -> Result<Done, Failure> {
     let style = ctx.style();
     match command {
+        Command::Demo if ctx.global.json => {
+            Err(Failure::usage("the demo is a show for people: it has no --json")
+                .fix("leave --json out; the exit code says whether all of it happened"))
+        }
         Command::Demo => {
             let code = crate::demo::run(crate::demo::DemoOptions::detect(style.color)).await;
             Ok(Done::Streamed(if code == ExitCode::SUCCESS { Exit::Ok } else { Exit::Unhealthy }))
