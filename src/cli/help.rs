@@ -3,25 +3,27 @@
 
 pub(super) const TOP: &str = "\
 Examples:
-  callboard demo                                      see it work, without any configuration
+  callboard demo                                 see it work at once
   callboard mcp add fs -- npx -y @modelcontextprotocol/server-filesystem .
-  callboard mcp status                                start the servers once and look at them
-  callboard mcp tools fs                              what a server offers
-  callboard mcp call fs list_directory path=.         use it
-  callboard doctor                                    find what is wrong, and how to cure it
+  callboard mcp status                           start the servers, look at them
+  callboard mcp tools fs                         what a server offers
+  callboard mcp call fs list_directory path=.    use it
+  callboard doctor                               what is wrong, and the cure
 
 Exit codes:
-  0 done   1 tool said isError, or not healthy   2 usage or invalid arguments   3 configuration
-  4 no such server or tool   5 refused by policy   6 needs auth   7 unavailable, not sent (safe to retry)
+  0 done   1 tool said isError, or not healthy   2 usage or invalid arguments
+  3 configuration   4 no such server or tool   5 refused by policy
+  6 needs auth   7 unavailable, not sent (safe to retry)
   8 sent, outcome unknown   130 interrupted";
 
 pub(super) const MCP: &str = "\
 See:   list  get  status  config  check
 Use:   tools  resources  read  prompts  prompt  call
 Edit:  add  add-json  remove  enable (on)  disable (off)  approve  revoke
-Run:   start  stop  restart  reconnect  reload  logs  wait   (need a running host)
+Run:   start  stop  restart  reconnect  reload  logs  wait
+       (they need a running host, which this version does not have yet)
 
-In the verbs of `use`, and in `check`, `-- COMMAND…` or a URL in place of the server runs
+In the verbs of `use`, and in `check`, `-- COMMAND…` or a URL in place of the server runs \
 a server once that is not configured:
   callboard mcp tools -- npx -y @modelcontextprotocol/server-everything
   callboard mcp call https://example.com/mcp echo message=hello";
@@ -29,7 +31,7 @@ a server once that is not configured:
 pub(super) const EXPLAIN: &str = "\
 Examples:
   callboard explain                     all codes
-  callboard explain connection_lost     what happened, whether the call ran, what to do
+  callboard explain connection_lost     what happened, whether it ran, the cure
   callboard explain 7                   an exit code";
 
 pub(super) const COMPLETIONS: &str = "\
@@ -42,7 +44,8 @@ Examples:
 Put the line into your shell's start-up file to keep it.";
 
 pub(super) const DOCTOR: &str = "\
-Looks at files, permissions, commands and variables; starts nothing. Ends with 1 if anything is wrong.
+Looks at files, permissions, commands and variables; starts nothing. Ends with 1 if anything is \
+wrong.
 Examples:
   callboard doctor
   callboard doctor --json";
@@ -61,14 +64,14 @@ Examples:
   callboard mcp get github --json";
 
 pub(super) const STATUS: &str = "\
-Starts the approved servers, shows them when all have settled or 2 s after the last became ready,
-and ends them. Ends with 1 if a server that should run can't be used. One that is off or waits for
+Starts the approved servers, shows them when all have settled or 2 s after the last became ready, \
+and ends them. Ends with 1 if a server that should run can't be used. One that is off or waits for \
 approval should not run, unless its entry says `required: true`, or it is the one that was named.
 Examples:
   callboard mcp status
   callboard mcp status github             one server in detail
   callboard mcp status --wait 30s         give slow servers time
-  callboard mcp status --watch            keep them running and redraw on every change";
+  callboard mcp status --watch            keep them running, show every change";
 
 pub(super) const CONFIG: &str = "\
 The effective configuration, each value with the file it comes from; secret values are masked.
@@ -81,7 +84,7 @@ Starts only the servers it needs.
 Examples:
   callboard mcp tools
   callboard mcp tools github
-  callboard mcp tools github --json       whole definitions, as the server sent them
+  callboard mcp tools github --json       whole definitions, as they were sent
   callboard mcp tools -- uvx mcp-server-time";
 
 pub(super) const RESOURCES: &str = "\
@@ -94,7 +97,8 @@ pub(super) const READ: &str = "\
 Examples:
   callboard mcp read docs file:///intro.md
   callboard mcp read docs demo://logo.png -o logo.png
-  callboard mcp read demo://resource/1 -- npx -y @modelcontextprotocol/server-everything";
+  callboard mcp read demo://resource/dynamic/text/1 -- \\
+    npx -y @modelcontextprotocol/server-everything";
 
 pub(super) const PROMPTS: &str = "\
 Examples:
@@ -110,37 +114,41 @@ Examples:
 
 pub(super) const CALL: &str = "\
 ARGS is a JSON object, `key=value …` typed by the tool's schema, `@file`, or `-` for stdin.
-  key=value      the schema says whether value is a text, a number, a boolean or JSON
+  key=value      the schema says whether it is text, number, boolean or JSON
   key:='[1,2]'   JSON, whatever the schema says
 Invalid arguments are refused and never sent.
 
-On a terminal it asks before a tool runs that policy would ask about; without one such a call is
+On a terminal it asks before a tool runs that policy would ask about; without one such a call is \
 refused (exit 5). Ctrl-C cancels the call, and the server is told.
 
 Examples:
   callboard mcp call fs read_text_file path=README.md
   callboard mcp call fs read_text_file '{\"path\":\"README.md\",\"head\":5}'
-  callboard mcp call fs read_text_file --help          the parameters of that tool
+  callboard mcp call fs read_text_file --help          its parameters
   echo '{\"path\":\".\"}' | callboard mcp call fs list_directory -
   callboard mcp call draw render size=64 -o out.png    save the binary parts
-  callboard mcp call echo message=hi -- npx -y @modelcontextprotocol/server-everything
+  callboard mcp call echo message=hi -- \\
+    npx -y @modelcontextprotocol/server-everything
   callboard mcp call fs list_directory path=. --json | jq .data.result";
 
 pub(super) const ADD: &str = "\
 Everything after the command belongs to the command.
 Examples:
-  callboard mcp add fs -- npx -y @modelcontextprotocol/server-filesystem /srv/data
-  callboard mcp add github -e GITHUB_TOKEN='${GITHUB_TOKEN}' -- github-mcp-server stdio
-  callboard mcp add docs https://example.com/mcp -H 'Authorization=Bearer ${DOCS_TOKEN}'
+  callboard mcp add fs -- npx -y @modelcontextprotocol/server-filesystem /data
+  callboard mcp add github -e GITHUB_TOKEN='${GITHUB_TOKEN}' -- \\
+    github-mcp-server stdio
+  callboard mcp add docs https://example.com/mcp \\
+    -H 'Authorization=Bearer ${DOCS_TOKEN}'
   callboard mcp add -s project time -- uvx mcp-server-time
   callboard mcp add time stdio uvx mcp-server-time --project
   callboard mcp add docs http https://example.com/mcp
-`${NAME}` is read from the environment when the server starts; quote it, so that the shell leaves it alone.";
+`${NAME}` is read from the environment when the server starts; quote it, so that the shell leaves \
+it alone.";
 
 pub(super) const ADD_JSON: &str = "\
 Examples:
   callboard mcp add-json time '{\"command\":\"uvx\",\"args\":[\"mcp-server-time\"]}'
-  callboard mcp add-json docs '{\"url\":\"https://example.com/mcp\",\"trust\":\"read-only\"}'
+  callboard mcp add-json docs '{\"url\":\"https://example.com/mcp\"}'
   callboard mcp add-json time - < entry.json";
 
 pub(super) const REMOVE: &str = "\
@@ -161,7 +169,7 @@ Examples:
   callboard mcp off time";
 
 pub(super) const APPROVE: &str = "\
-Shows the whole entry, the command it resolves to and the host variables it reads, and asks. The approval
+Shows the whole entry, the command it resolves to and the host variables it reads, and asks. The approval \
 holds for exactly this entry: an edit makes it pending again. It is kept outside the project.
 Examples:
   callboard mcp approve build-tools
@@ -172,11 +180,53 @@ Examples:
   callboard mcp revoke build-tools";
 
 pub(super) const CHECK: &str = "\
-Starts the server, reads its definitions, and says which clients would reject what. Ends with 1 if any would.
+Starts the server, reads its definitions, and says which clients would reject what. Ends with 1 if \
+any would.
 Examples:
   callboard mcp check github
   callboard mcp check github --json
   callboard mcp check -- node my-server.js";
 
 pub(super) const NEEDS_HOST: &str = "\
-Acts on the running host of this user, and ends with 7 when there is none.";
+Acts on the running host of this user, which this version does not have yet: it ends with 7.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_screen_of_eighty_columns_shows_every_example_in_one_line() {
+        for text in [
+            TOP,
+            MCP,
+            EXPLAIN,
+            COMPLETIONS,
+            DOCTOR,
+            LIST,
+            GET,
+            STATUS,
+            CONFIG,
+            TOOLS,
+            RESOURCES,
+            READ,
+            PROMPTS,
+            PROMPT,
+            CALL,
+            ADD,
+            ADD_JSON,
+            REMOVE,
+            ENABLE,
+            DISABLE,
+            APPROVE,
+            REVOKE,
+            CHECK,
+            NEEDS_HOST,
+        ] {
+            for line in text.lines() {
+                // Sentences are wrapped to the screen, and so must not be broken here.
+                let sentence = line.ends_with(['.', ':']) && !line.starts_with(' ');
+                assert!(sentence || line.chars().count() <= 80, "{line}");
+            }
+        }
+    }
+}

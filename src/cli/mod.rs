@@ -226,7 +226,7 @@ fn call_help() -> String {
     let mut top = Cli::command();
     top.build();
     let call = top.find_subcommand_mut("mcp").and_then(|mcp| mcp.find_subcommand_mut("call"));
-    call.map(|call| call.render_long_help().to_string()).unwrap_or_default()
+    call.map(|call| call.render_help().to_string()).unwrap_or_default()
 }
 
 /// Name and version of the shape that a verb answers with.
