@@ -55,8 +55,17 @@ fn target(rest: Vec<String>, options: AddOptions, dashed: bool) -> Result<(Targe
         return Err(Failure::usage("neither a command nor a URL is given")
             .fix("write `callboard mcp add NAME -- COMMAND…` or `callboard mcp add NAME URL`"));
     };
+    if first.starts_with('-') {
+        return Err(Failure::usage(format!("{} stands where a command should be", quoted(first)))
+            .fix("write `callboard mcp add NAME -- COMMAND…`; options of `add` stand before the `--`"));
+    }
     if dashed {
         return Ok((Target::Command(rest), options));
+    }
+    if more.first().is_some_and(|word| word == "--") {
+        return Err(Failure::usage(format!("{} stands between the name and the `--`", quoted(first))).fix(
+            "a name is one word, and the command follows the `--`: `callboard mcp add NAME -- COMMAND…`",
+        ));
     }
     match first.as_str() {
         "stdio" => {
@@ -282,6 +291,17 @@ mod tests {
     #[test]
     fn a_command_without_dashes_is_taken_as_it_stands() {
         assert_eq!(entry(&["fs", "npx", "-y", "x"]), json!({"command": "npx", "args": ["-y", "x"]}));
+    }
+
+    #[test]
+    fn a_forgotten_name_or_one_of_two_words_is_noticed() {
+        assert!(refusal(&["npx", "-y", "server"]).contains("\"-y\" stands where a command should be"));
+        assert!(refusal(&["x", "--", "--header", "A=b"]).contains("\"--header\" stands where"));
+        assert!(refusal(&["my", "files", "--", "npx"]).contains("\"files\" stands between the name and"));
+        assert_eq!(
+            entry(&["x", "npx", "-y", "--", "p"]),
+            json!({"command": "npx", "args": ["-y", "--", "p"]})
+        );
     }
 
     #[test]
