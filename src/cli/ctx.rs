@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use super::args::Global;
-use super::failure::Failure;
+use super::failure::{Failure, nearest};
 use super::out::{Style, Terminal};
 use crate::config::load::{LoadOptions, Loaded, load};
 use crate::config::spec::{Entry, EntryState, Issue, Severity};
@@ -82,7 +82,12 @@ impl Ctx {
             return Ok(entry);
         }
         let known = self.loaded.servers.entries.iter().map(|entry| entry.id.as_str());
-        let mut failure = Failure::unknown_server(name, known);
+        let mut failure = Failure::unknown_server(name, known.clone());
+        if self.has_broken_source() && nearest(name, known).is_none() {
+            let shown = super::text::quoted(name);
+            failure = Failure::config(format!("no server called {shown} could be read")).on(name);
+            failure.fix = Some("correct the file that the warning names".to_owned());
+        }
         failure.warnings = self.source_warnings();
         Err(failure)
     }
@@ -216,9 +221,16 @@ mod tests {
 
     #[test]
     fn a_missing_name_tells_of_files_that_could_not_be_read() {
-        let (_home, ctx) = ctx("{ oops", "");
+        let (_home, ctx) = ctx("{ oops", r#"{"mcpServers":{"time":{"command":"x"}}}"#);
         assert!(ctx.has_broken_source());
+        let slip = ctx.entry("tmie").unwrap_err();
+        assert_eq!((slip.exit, slip.warnings.len()), (Exit::NotFound, 1), "{slip:?}");
         let failure = ctx.entry("git").unwrap_err();
+        assert_eq!(
+            (failure.exit, failure.server.as_deref()),
+            (Exit::Config, Some("git")),
+            "it may be in there"
+        );
         assert!(failure.warnings[0].contains("mcp.json"), "{:?}", failure.warnings);
     }
 }

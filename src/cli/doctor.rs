@@ -125,11 +125,16 @@ fn report(findings: &[Finding], style: Style) -> String {
 
 /// Which files there are.
 fn files(ctx: &Ctx) -> Vec<Finding> {
+    // A file that can't be used has its own finding.
+    let broken = |path: &Path| {
+        let mut errors = ctx.loaded.issues().filter(|issue| issue.severity == Severity::Error);
+        errors.any(|issue| issue.path.is_empty() && *issue.source.origin == *path.display().to_string())
+    };
     let found: Vec<String> = ctx
         .loaded
         .files
         .iter()
-        .filter(|file| file.found)
+        .filter(|file| file.found && !broken(&file.path))
         .map(|file| format!("{} ({})", file.path.display(), file.scope.as_str()))
         .collect();
     let servers = ctx.loaded.servers.entries.len();
@@ -340,6 +345,16 @@ mod tests {
             "node is there, and uv is missing where it is used: {data}"
         );
         assert!(answer.human.contains("https://docs.astral.sh/uv"), "{}", answer.human);
+    }
+
+    #[test]
+    fn a_file_that_is_no_json_is_not_called_read() {
+        let empty = tempfile::tempdir().unwrap();
+        let (answer, data) = look("{ oops", r#"{"mcpServers":{}}"#, empty.path());
+        assert_eq!(levels(&data, "files"), ["ok", "ok"], "the project's, and the count: {data}");
+        assert_eq!(levels(&data, "configuration"), ["error"]);
+        assert!(!answer.human.contains("(user)"), "{}", answer.human);
+        assert!(answer.human.contains("fix: repair it there"), "{}", answer.human);
     }
 
     #[test]

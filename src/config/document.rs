@@ -129,7 +129,8 @@ pub fn parse(text: &str, source: &Source, base: &Path, form: Form) -> Document {
         Err(error) => {
             let at = error.range().start + (text.len() - body.len());
             let message = format!("not valid JSON: {}", lower_first(&error.kind().to_string()));
-            document.issues.push(reader.issue(Severity::Error, Some(at), "", message, None));
+            let fix = "repair it there; until then nothing of it is used".to_owned();
+            document.issues.push(reader.issue(Severity::Error, Some(at), "", message, Some(fix)));
             return document;
         }
     };
