@@ -218,7 +218,10 @@ fn outcome(ctx: &Ctx, call: &Invocation, reply: &CallReply) -> Result<Outcome, F
 /// The server answered with a JSON-RPC error: it has seen the call.
 fn server_error(ctx: &Ctx, call: &Invocation, error: RpcError, raw: Box<RawValue>) -> Failure {
     let number = error.code.map(|code| format!(" {code}")).unwrap_or_default();
+    // Many servers put the number into the words once more.
+    let again = format!("MCP error{number}: ");
     let words = error.message.map(|m| ctx.clean(&m)).filter(|m| !m.trim().is_empty());
+    let words = words.map(|m| m.strip_prefix(&again).map_or(m.clone(), str::to_owned));
     let words = words.unwrap_or_else(|| "without saying why".to_owned());
     let message = format!("{} answered with error{number}: {words}", call.server);
     let mut failure =
@@ -226,8 +229,13 @@ fn server_error(ctx: &Ctx, call: &Invocation, error: RpcError, raw: Box<RawValue
     failure.phase = Some(Phase::Await);
     failure.delivery = Some(Delivery::Executed);
     failure.rpc_error = Some(raw);
-    if error.code == Some(-32602) && call.kind == ItemKind::Tool {
-        failure.fix = Some(format!("callboard mcp call {} {} --help", call.server, call.name));
+    if matches!(error.code, Some(-32602 | -32002)) {
+        let server = &call.server;
+        failure.fix = Some(match call.kind {
+            ItemKind::Tool => format!("callboard mcp call {server} {} --help", call.name),
+            ItemKind::Prompt => format!("`callboard mcp prompts {server}` shows what each takes"),
+            ItemKind::Resource => format!("`callboard mcp resources {server}` lists what there is"),
+        });
     }
     failure
 }
@@ -284,6 +292,14 @@ mod tests {
         assert_eq!(failure.message, "s answered with error -32602: no such path");
         assert_eq!(failure.rpc_error.unwrap().get(), body, "scripts get it as sent");
         assert_eq!(failure.fix.as_deref(), Some("callboard mcp call s t --help"));
+
+        let twice = r#"{"code":-32602,"message":"MCP error -32602: no such city"}"#;
+        for (kind, cure) in [(ItemKind::Prompt, "mcp prompts s"), (ItemKind::Resource, "mcp resources s")] {
+            let failure =
+                outcome(&ctx, &Invocation { kind, ..asked.clone() }, &reply(twice, true)).unwrap_err();
+            assert_eq!(failure.message, "s answered with error -32602: no such city");
+            assert!(failure.fix.as_ref().is_some_and(|fix| fix.contains(cure)), "{failure:?}");
+        }
 
         let silent = outcome(&ctx, &asked, &reply("{}", true)).unwrap_err();
         assert_eq!(silent.message, "s answered with error: without saying why");
