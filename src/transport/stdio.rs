@@ -32,6 +32,9 @@ pub(super) const STDERR_LINES: usize = 20;
 /// Exit codes that mean the entry is wrong, before a handshake: not executable, not found, EX_CONFIG.
 const CONFIG_EXIT_CODES: [i32; 3] = [126, 127, 78];
 #[cfg(target_os = "linux")]
+/// How the fault of a program that is not there begins: it has a cure of its own.
+pub const COMMAND_NOT_FOUND: &str = "command not found";
+
 const PIPE_SIZE: usize = 1024 * 1024;
 
 /// A running child.
@@ -156,7 +159,8 @@ fn spawn(launch: &StdioLaunch) -> Result<Child, LinkFault> {
         let program = &launch.command;
         match error.kind() {
             std::io::ErrorKind::NotFound => {
-                LinkFault::Config(format!("command not found: {program} (looked up in PATH)"))
+                let looked_up = if program.contains('/') { "" } else { " (looked up in PATH)" };
+                LinkFault::Config(format!("{COMMAND_NOT_FOUND}: {program}{looked_up}"))
             }
             std::io::ErrorKind::PermissionDenied => {
                 LinkFault::Config(format!("{program} may not be executed: permission denied"))

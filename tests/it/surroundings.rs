@@ -109,7 +109,10 @@ async fn a_failed_start_names_the_withheld_variables_that_its_stderr_mentions() 
     let runtime = needy("start").ready().await;
     let view = runtime.status().remove(0);
     assert_eq!(view.state, LifeState::Parked(ParkReason::GivenUp), "{view:?}");
-    assert_eq!(view.fix, Some(format!("callboard mcp check s; {WITHHELD}")));
+    assert_eq!(
+        view.fix,
+        Some(format!("run its command by itself to see what it says, then correct the entry; {WITHHELD}"))
+    );
     holds_no_value(&format!("{view:?}"));
     let error = call(&runtime, "s", "echo").await.unwrap_err();
     assert!(error.fix.as_ref().is_some_and(|fix| fix.contains("ACME_KEY")), "{error:?}");

@@ -3,11 +3,15 @@
 
 use crate::config::child_env::Withheld;
 use crate::transport::LinkFault;
+use crate::transport::stdio::COMMAND_NOT_FOUND;
 
 /// The cure of a failed start or an unexpected end, if there is one. `stderr` is what the child
 /// wrote last; nothing of it gets into the text but names of our own variables.
 pub(super) fn of(fault: &LinkFault, stderr: &str, withheld: &Withheld) -> Option<String> {
     let cure = match fault {
+        LinkFault::Config(text) if text.starts_with(COMMAND_NOT_FOUND) => {
+            Some("install it, put its folder on PATH, or write an absolute path".to_owned())
+        }
         LinkFault::Config(_) => Some("correct the entry, then run the command again".to_owned()),
         LinkFault::NeedsAuth(_) => Some("set `headers` or `bearer_token_env` of this server".to_owned()),
         _ => None,
@@ -18,6 +22,14 @@ pub(super) fn of(fault: &LinkFault, stderr: &str, withheld: &Withheld) -> Option
     match cure {
         Some(cure) => Some(and(cure, hint)),
         None => hint,
+    }
+}
+
+/// What to look at when a server of that transport was started again and again in vain.
+pub(super) fn of_giving_up(transport: &str) -> &'static str {
+    match transport {
+        "stdio" => "run its command by itself to see what it says, then correct the entry",
+        _ => "look whether its URL is right and answers, then correct the entry",
     }
 }
 
@@ -54,7 +66,9 @@ mod tests {
 
     #[test]
     fn a_program_that_never_ran_missed_no_variable() {
-        let cure = of(&LinkFault::Config("command not found".into()), "", &withheld()).unwrap();
+        let fault = LinkFault::Config(format!("{COMMAND_NOT_FOUND}: npx"));
+        let cure = of(&fault, "", &withheld()).unwrap();
+        assert!(cure.starts_with("install it"), "{cure}");
         assert!(!cure.contains("HTTPS_PROXY"), "{cure}");
     }
 

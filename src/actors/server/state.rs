@@ -383,8 +383,8 @@ impl ServerState {
                 let why = self.view.why.take().unwrap_or_default();
                 let cause = self.gave_up.take().map(|cause| cause.to_string()).unwrap_or_default();
                 self.view.why = Some(format!("gave up after {cause}: {why}"));
-                let check = format!("callboard mcp check {}", self.args.spec.id);
-                self.view.fix = Some(cure::and(check, self.view.fix.take()));
+                let look = cure::of_giving_up(self.view.transport).to_owned();
+                self.view.fix = Some(cure::and(look, self.view.fix.take()));
             }
             _ => {}
         }
