@@ -78,7 +78,7 @@ impl Terminal {
 
     /// How to write to stderr.
     pub fn style_err(&self) -> Style {
-        Style { color: self.color_on(self.stderr), width: self.stderr.then_some(self.width) }
+        Style { color: self.color_on(self.stderr), width: self.stderr.then_some(self.width_err) }
     }
 
     fn color_on(&self, screen: bool) -> bool {

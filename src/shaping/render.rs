@@ -318,13 +318,14 @@ fn indented(json: &str) -> String {
     out
 }
 
-/// A size for people: `17 bytes`, `1.5 KB`, `3.0 MB`.
+/// A size for people: `17 bytes`, `1.5 KiB`, `3.0 MiB`.
 fn size(bytes: usize) -> String {
     match bytes {
         1 => "1 byte".to_owned(),
-        0..1000 => format!("{bytes} bytes"),
-        1000..1_000_000 => format!("{:.1} KB", bytes as f64 / 1e3),
-        _ => format!("{:.1} MB", bytes as f64 / 1e6),
+        0..1024 => format!("{bytes} bytes"),
+        // What would round to 1024.0 is told in the next unit.
+        1024..1_048_525 => format!("{:.1} KiB", bytes as f64 / 1024.0),
+        _ => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
     }
 }
 
@@ -360,7 +361,7 @@ mod tests {
             texts(&rendered),
             [
                 "one\ntwo",
-                "[image image/png, 1.5 KB]",
+                "[image image/png, 1.5 KiB]",
                 "[audio audio/wav, 3 bytes]",
                 "[resource link file:///a \"a\", text/plain, 12 bytes]",
                 "[resource x://1]\nbody",
