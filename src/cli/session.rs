@@ -34,6 +34,7 @@ pub fn plan(ctx: &Ctx, only: &[ServerId]) -> RuntimePlan {
 /// Runs `body` on a runtime and ends it afterwards, also after Ctrl-C. A second Ctrl-C does
 /// not wait for the servers to end on their own.
 pub async fn with_runtime<T>(
+    ctx: &Ctx,
     plan: RuntimePlan,
     body: impl AsyncFnOnce(&Runtime) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
@@ -52,9 +53,33 @@ pub async fn with_runtime<T>(
     tokio::select! {
         biased;
         () = interrupted() => {}
-        () = runtime.shutdown() => {}
+        () = shutdown(ctx, runtime) => {}
     }
     outcome
+}
+
+/// Ends all servers; on a terminal a line on stderr says meanwhile that they are awaited.
+async fn shutdown(ctx: &Ctx, runtime: Runtime) {
+    let views = runtime.watch(&[]).look();
+    let done = runtime.shutdown();
+    tokio::pin!(done);
+    if !ctx.term.stderr || ctx.global.json {
+        return done.await;
+    }
+    if tokio::time::timeout(SHOW_AFTER, &mut done).await.is_err() {
+        let mut line = StatusLine::new(ctx.term.width_err);
+        line.show(&ending_text(&views));
+        done.await;
+    }
+}
+
+/// One line that says that servers have not left yet.
+fn ending_text(views: &[ServerView]) -> String {
+    let whom = match views {
+        [one] => one.id.as_str(),
+        _ => "the servers",
+    };
+    format!("waiting for {whom} to end; Ctrl-C does not wait")
 }
 
 /// Runs `body` as [`with_runtime`] does, and tells its answer or failure as soon as it is there:
@@ -67,7 +92,7 @@ pub async fn answering(
     name: impl Fn(Failure) -> Failure,
 ) -> Result<Done, Failure> {
     let (json, stderr) = (ctx.global.json, ctx.term.style_err());
-    let exit = with_runtime(plan, async |runtime| {
+    let exit = with_runtime(ctx, plan, async |runtime| {
         let (printed, exit) = match body(runtime).await.map_err(&name) {
             Ok(answer) => (answer_text(&answer, json, stderr), answer.exit),
             Err(failure) => (failure_text(schema, &failure, json, stderr), failure.exit),
@@ -267,6 +292,13 @@ mod tests {
             "2 of 5 settled; waiting for b (connecting), c (backing off), e (listing)"
         );
         assert_eq!(waiting_text(&views[..1]), "");
+    }
+
+    #[test]
+    fn a_slow_end_says_what_is_awaited() {
+        let views = [view("a", LifeState::Stopped), view("b", LifeState::Stopped)];
+        assert_eq!(ending_text(&views[..1]), "waiting for a to end; Ctrl-C does not wait");
+        assert_eq!(ending_text(&views), "waiting for the servers to end; Ctrl-C does not wait");
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub async fn status(ctx: &Ctx, args: StatusArgs) -> Result<Done, Failure> {
         for warning in ctx.warnings() {
             tracing::warn!("{warning}");
         }
-        let exit = with_runtime(plan, async |runtime| watch(ctx, runtime).await).await;
+        let exit = with_runtime(ctx, plan, async |runtime| watch(ctx, runtime).await).await;
         return match exit {
             Err(failure) if failure.exit == Exit::Interrupted => Ok(Done::Streamed(Exit::Interrupted)),
             other => other.map(Done::Streamed),
