@@ -1,12 +1,16 @@
 //! Field reports about frames on pipes: line ends, characters cut in two, long lines and
 //! lines without end, from the server's bytes to what a caller of the runtime gets.
 
+use std::sync::Mutex;
+
 use callboard::call::{Delivery, ErrorCode};
 use callboard::config::spec::Limits;
 use callboard::view::LifeState;
 use serde_json::{Value, json};
+use tokio::join;
 
 use crate::support::bad::{self, Host, TOOLS, Yard};
+use crate::support::{self, Fleet, Wire, answer, good};
 
 const MIB: usize = 1 << 20;
 
@@ -93,6 +97,34 @@ fn a_line_without_end_fails_that_server_alone() {
         assert_eq!((host.pid("fine"), host.view("fine").restarts), (neighbour, 0));
         host.end().await;
     });
+}
+
+#[tokio::test]
+async fn whole_answers_before_a_line_without_end_still_arrive() {
+    const CAP: usize = 32 * 1024;
+    let first = Mutex::new(None);
+    let script = move |message: &Value, wire: &Wire| {
+        if good(message, wire) {
+            return;
+        }
+        let mut first = first.lock().unwrap();
+        match first.take() {
+            None => *first = Some(message.clone()),
+            // The answer to the first call and a line that never ends, in one go.
+            Some(asked) => {
+                let endless = r#"{"jsonrpc":"2.0","method":"x","params":""#;
+                wire.raw(format!("{}\n{endless}{}", answer(&asked, r#"{"ok":1}"#), "e".repeat(5 * CAP)));
+            }
+        }
+    };
+    let mut small = support::spec("s");
+    small.limits = Limits { frame_max: CAP, ..small.limits };
+    let runtime = Fleet::default().with(small, script).ready().await;
+    let (one, two) = join!(support::call(&runtime, "s", "echo"), support::call(&runtime, "s", "other"));
+    assert_eq!(support::text(&one.unwrap()), r#"{"ok":1}"#);
+    let error = two.unwrap_err();
+    assert!(error.message.contains("limits.frame_max"), "{error}");
+    runtime.shutdown().await;
 }
 
 #[tokio::test]
