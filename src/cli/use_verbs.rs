@@ -242,8 +242,14 @@ pub async fn read(ctx: &Ctx, args: ReadArgs) -> Result<Done, Failure> {
                 .fix("write `callboard mcp read URI -- COMMAND…`"));
         }
     };
-    let ask = Ask { kind: ItemKind::Resource, name: uri.clone(), arguments: None, timeout: args.timeout };
-    use_one(ctx, server, &args.once, (READ, ask), |ctx, server, outcome| {
+    let ask = Ask {
+        schema: READ,
+        kind: ItemKind::Resource,
+        name: uri.clone(),
+        arguments: None,
+        timeout: args.timeout,
+    };
+    use_one(ctx, server, &args.once, ask, |ctx, server, outcome| {
         let rendered = render_resource(&outcome.body);
         let saved = match &args.output {
             Some(to) => save_resource(&rendered, outcome, to)?,
@@ -291,9 +297,14 @@ pub async fn prompt(ctx: &Ctx, args: UseArgs, read: &mut dyn ReadText) -> Result
             .fix("`callboard mcp prompts SERVER` lists them"));
     };
     let arguments = call_args::texts(call_args::parse(&words, read)?)?;
-    let ask =
-        Ask { kind: ItemKind::Prompt, name: name.clone(), arguments: Some(arguments), timeout: args.timeout };
-    use_one(ctx, server.as_deref(), &args.once, (PROMPT, ask), |ctx, server, outcome| {
+    let ask = Ask {
+        schema: PROMPT,
+        kind: ItemKind::Prompt,
+        name: name.clone(),
+        arguments: Some(arguments),
+        timeout: args.timeout,
+    };
+    use_one(ctx, server.as_deref(), &args.once, ask, |ctx, server, outcome| {
         let human = blocks_text(ctx, &render_prompt(&outcome.body));
         Answer::new(PROMPT, &ResultView::new(server, &name, outcome), human)
     })
@@ -302,6 +313,8 @@ pub async fn prompt(ctx: &Ctx, args: UseArgs, read: &mut dyn ReadText) -> Result
 
 /// One request to one server.
 struct Ask {
+    /// Of the answer.
+    schema: &'static str,
     kind: ItemKind,
     name: String,
     arguments: Option<Box<RawValue>>,
@@ -313,12 +326,12 @@ async fn use_one(
     ctx: &Ctx,
     server: Option<&str>,
     once: &[String],
-    (schema, ask): (&str, Ask),
+    ask: Ask,
     answer: impl Fn(&Ctx, &ServerId, &Outcome) -> Result<Answer, Failure>,
 ) -> Result<Done, Failure> {
     let picked = pick(ctx, server, once)?;
     let (ctx, server) = (picked.ctx.as_ref(), &picked.server);
-    let Ask { kind, name, arguments, timeout } = ask;
+    let Ask { schema, kind, name, arguments, timeout } = ask;
     let call =
         Invocation { server: server.clone(), kind, name: name.clone(), arguments, timeout, approved: false };
     let sent = Cell::new(false);

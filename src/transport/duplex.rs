@@ -2,56 +2,14 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, watch};
 
 use super::inbound::Inbound;
-use super::link::{Carrier, Outbound};
-use super::pipe::{self, PipeWriter, STOP_ASKS_MAX};
+use super::pipe::{self, PipeCarrier, PipeWriter, STOP_ASKS_MAX};
 use super::{DuplexPeer, LinkFault, LinkSettings, task};
-use crate::wire::era::Revision;
-
-/// A connected in-process peer.
-#[derive(Debug)]
-pub(crate) struct DuplexCarrier {
-    writer: PipeWriter,
-    stop: mpsc::Sender<()>,
-    gone: watch::Receiver<bool>,
-}
-
-impl Carrier for DuplexCarrier {
-    fn submit(&self, request: Outbound) {
-        self.writer.submit(request);
-    }
-
-    fn notify(&self, message: Bytes) {
-        self.writer.notify(message);
-    }
-
-    fn cancel(&self, id: u64, reason: &str) {
-        self.writer.cancel(id, reason);
-    }
-
-    fn close(&self) -> BoxFuture<'static, ()> {
-        let _ = self.stop.try_send(());
-        let mut gone = self.gone.clone();
-        async move {
-            let _ = gone.wait_for(|gone| *gone).await;
-        }
-        .boxed()
-    }
-
-    fn established(&self, _revision: Revision) {}
-}
 
 /// Makes a peer and its tasks.
-pub(crate) fn connect(
-    peer: &DuplexPeer,
-    settings: &LinkSettings,
-    inbound: Arc<Inbound>,
-) -> Arc<DuplexCarrier> {
+pub(crate) fn connect(peer: &DuplexPeer, settings: &LinkSettings, inbound: Arc<Inbound>) -> Arc<PipeCarrier> {
     let (input, output) = tokio::io::split((peer.0)());
     let (writer, queue) = PipeWriter::new(inbound.clone());
     let (stop, mut stop_asked) = mpsc::channel(STOP_ASKS_MAX);
@@ -69,5 +27,5 @@ pub(crate) fn connect(
         let _ = gone_in.send(true);
     })
     .detach();
-    Arc::new(DuplexCarrier { writer, stop, gone })
+    Arc::new(PipeCarrier { writer, stop, gone, child: None })
 }

@@ -5,12 +5,16 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::LinkFault;
 use super::inbound::Inbound;
-use super::link::{ExchangeFault, Outbound};
+use super::link::{Carrier, ExchangeFault, Outbound};
+use super::stderr::StderrRing;
+use crate::wire::era::Revision;
 use crate::wire::frame::{FrameEvent, Framer};
 use crate::wire::splice::{self, Parts};
 
@@ -77,6 +81,71 @@ impl PipeWriter {
         let reason = serde_json::Value::from(reason);
         let params = format!(r#"{{"requestId":{id},"reason":{reason}}}"#);
         self.notify(splice::notification("notifications/cancelled", Some(&params)));
+    }
+}
+
+/// What is known about the child behind a pipe.
+#[derive(Debug)]
+pub(super) struct ChildEnd {
+    pub pid: Option<u32>,
+    pub ring: StderrRing,
+    /// Tells whoever watches the child that its handshake is done.
+    pub handshake_done: watch::Sender<bool>,
+}
+
+/// A pair of pipes in use; what ends them listens on the other side of `stop`.
+#[derive(Debug)]
+pub(crate) struct PipeCarrier {
+    pub(super) writer: PipeWriter,
+    /// Asks for the ordered end, as does dropping it; `gone` reports that it is over.
+    pub(super) stop: mpsc::Sender<()>,
+    pub(super) gone: watch::Receiver<bool>,
+    /// `None` for an in-process peer.
+    pub(super) child: Option<ChildEnd>,
+}
+
+impl Carrier for PipeCarrier {
+    fn submit(&self, request: Outbound) {
+        self.writer.submit(request);
+    }
+
+    fn notify(&self, message: Bytes) {
+        self.writer.notify(message);
+    }
+
+    fn cancel(&self, id: u64, reason: &str) {
+        self.writer.cancel(id, reason);
+    }
+
+    fn close(&self) -> BoxFuture<'static, ()> {
+        let _ = self.stop.try_send(());
+        let mut gone = self.gone.clone();
+        async move {
+            let _ = gone.wait_for(|gone| *gone).await;
+        }
+        .boxed()
+    }
+
+    fn pid(&self) -> Option<u32> {
+        self.child.as_ref().and_then(|child| child.pid)
+    }
+
+    fn stderr_tail(&self) -> String {
+        self.child.as_ref().map(|child| child.ring.text()).unwrap_or_default()
+    }
+
+    fn stderr_last(&self) -> Option<String> {
+        self.child.as_ref().and_then(|child| child.ring.last_line())
+    }
+
+    fn stderr_total(&self) -> u64 {
+        self.child.as_ref().map_or(0, |child| child.ring.total())
+    }
+
+    fn established(&self, _revision: Revision) {
+        if let Some(child) = &self.child {
+            let _ = child.handshake_done.send(true);
+        }
     }
 }
 

@@ -6,19 +6,14 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tokio::process::{Child, Command};
 use tokio::sync::{mpsc, watch};
 
 use super::inbound::Inbound;
-use super::link::{Carrier, Outbound};
-use super::pipe::{self, PipeWriter, STOP_ASKS_MAX};
+use super::pipe::{self, ChildEnd, PipeCarrier, PipeWriter, STOP_ASKS_MAX};
 use super::stderr::{self, StderrRing};
 use super::{LinkFault, LinkSettings, StdioLaunch, task};
-use crate::wire::era::{Era, Revision};
 
 /// Between the steps of an ordered stop: stdin closed, TERM, KILL (spec section 2).
 pub const STOP_STEP: Duration = Duration::from_secs(2);
@@ -31,74 +26,18 @@ const GROUP_POLL: Duration = Duration::from_millis(10);
 pub(super) const STDERR_LINES: usize = 20;
 /// Exit codes that mean the entry is wrong, before a handshake: not executable, not found, EX_CONFIG.
 const CONFIG_EXIT_CODES: [i32; 3] = [126, 127, 78];
-#[cfg(target_os = "linux")]
 /// How the fault of a program that is not there begins: it has a cure of its own.
 pub const COMMAND_NOT_FOUND: &str = "command not found";
-
+/// Room asked for in each pipe, in bytes.
+#[cfg(target_os = "linux")]
 const PIPE_SIZE: usize = 1024 * 1024;
-
-/// A running child.
-#[derive(Debug)]
-pub(crate) struct StdioCarrier {
-    writer: PipeWriter,
-    pid: Option<u32>,
-    ring: StderrRing,
-    established: watch::Sender<bool>,
-    /// Closing this asks for the ordered stop; `gone` reports its end.
-    stop: mpsc::Sender<()>,
-    gone: watch::Receiver<bool>,
-}
-
-impl Carrier for StdioCarrier {
-    fn submit(&self, request: Outbound) {
-        self.writer.submit(request);
-    }
-
-    fn notify(&self, message: Bytes) {
-        self.writer.notify(message);
-    }
-
-    fn cancel(&self, id: u64, reason: &str) {
-        self.writer.cancel(id, reason);
-    }
-
-    fn close(&self) -> BoxFuture<'static, ()> {
-        let _ = self.stop.try_send(());
-        let mut gone = self.gone.clone();
-        async move {
-            let _ = gone.wait_for(|gone| *gone).await;
-        }
-        .boxed()
-    }
-
-    fn pid(&self) -> Option<u32> {
-        self.pid
-    }
-
-    fn stderr_tail(&self) -> String {
-        self.ring.text()
-    }
-
-    fn stderr_last(&self) -> Option<String> {
-        self.ring.last_line()
-    }
-
-    fn stderr_total(&self) -> u64 {
-        self.ring.total()
-    }
-
-    fn established(&self, revision: Revision) {
-        debug_assert!(matches!(revision.era(), Era::Legacy | Era::Modern));
-        let _ = self.established.send(true);
-    }
-}
 
 /// Spawns the child and its tasks. An error is a fault of the entry, or of this machine.
 pub(crate) fn connect(
     launch: &StdioLaunch,
     settings: &LinkSettings,
     inbound: Arc<Inbound>,
-) -> Result<Arc<StdioCarrier>, LinkFault> {
+) -> Result<Arc<PipeCarrier>, LinkFault> {
     let mut child = spawn(launch)?;
     let (Some(stdin), Some(stdout), Some(err)) =
         (child.stdin.take(), child.stdout.take(), child.stderr.take())
@@ -139,7 +78,8 @@ pub(crate) fn connect(
         let _ = gone_in.send(true);
     })
     .detach();
-    Ok(Arc::new(StdioCarrier { writer, pid, ring, established, stop, gone }))
+    let child = Some(ChildEnd { pid, ring, handshake_done: established });
+    Ok(Arc::new(PipeCarrier { writer, stop, gone, child }))
 }
 
 fn spawn(launch: &StdioLaunch) -> Result<Child, LinkFault> {
