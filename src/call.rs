@@ -184,6 +184,8 @@ pub enum BreakerClass {
     Heal,
     /// Says nothing about the server.
     Neutral,
+    /// The server asks for time: no failure, but no success of a probe either.
+    Exhausted,
 }
 
 /// Stable codes of everything that can refuse or fail a call; each has a page

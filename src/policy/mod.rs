@@ -3,9 +3,14 @@
 
 pub mod access;
 pub mod backoff;
+pub mod breaker;
 pub mod budget;
 pub mod bulkhead;
+pub mod classify;
+#[cfg(test)]
+pub(crate) mod explore;
 pub mod lifecycle;
+pub mod replay;
 pub mod restart;
 pub mod rules;
 pub mod verbs;

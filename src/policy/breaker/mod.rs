@@ -1,0 +1,244 @@
+//! The circuit breaker of one server (spec section 4; the pattern is Nygard's): failures in
+//! a row open it, for a fixed time no call reaches the server, then one probe decides.
+//! It gates calls only: starts, handshakes and lists go on whatever it says.
+//! Called by the server actor, which hands every pass back exactly once.
+
+use std::time::Duration;
+
+use crate::call::BreakerClass;
+use crate::config::spec::BreakerSpec;
+use crate::id::Generation;
+use crate::time::Monotonic;
+
+/// Leave for one call. Goes back through [`Breaker::settle`] with what became of the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Pass {
+    /// Results of an older epoch change nothing.
+    epoch: u64,
+    kind: PassKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum PassKind {
+    Plain,
+    Probe,
+}
+
+impl Pass {
+    /// Whether this call decides if the breaker closes.
+    pub fn is_probe(self) -> bool {
+        self.kind == PassKind::Probe
+    }
+}
+
+/// What becomes of a call that asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admit {
+    /// It may go on.
+    Pass(Pass),
+    /// It may wait for a fresh connection, which is the probe. Nobody else is let through.
+    Connect(Pass),
+    /// It is refused, without I/O.
+    Refuse(Refusal),
+}
+
+/// Why a call is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Open for that long still; never zero.
+    Open(Duration),
+    /// A probe is on its way.
+    Probing,
+}
+
+/// What an event did to the breaker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Move {
+    /// Nothing that anyone sees.
+    Stayed,
+    /// It opened, or opened again: who waits is refused.
+    Opened,
+    /// It closed.
+    Closed,
+}
+
+/// How the breaker stands, for views.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Standing {
+    /// Calls pass. Failures in a row so far.
+    Closed(u32),
+    /// Calls are refused until then.
+    Open(Monotonic),
+    /// The next call, or the one on its way, decides.
+    HalfOpen,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum State {
+    Closed { failures: u32 },
+    Open { until: Monotonic },
+    HalfOpen(Probe),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Probe {
+    /// The last one said nothing; the next call is the probe.
+    Wanted,
+    /// A call is the probe.
+    Call,
+    /// A fresh connection with its list of tools is the probe.
+    Connection,
+}
+
+/// The breaker of one server.
+#[derive(Clone, Debug)]
+pub struct Breaker {
+    spec: BreakerSpec,
+    state: State,
+    epoch: u64,
+    /// The connection whose end was counted last: its calls fail together and count once.
+    lost: Option<Generation>,
+}
+
+impl Breaker {
+    /// A closed breaker. `failures: 0` never opens.
+    pub fn new(spec: BreakerSpec) -> Self {
+        Self { spec, state: State::Closed { failures: 0 }, epoch: 0, lost: None }
+    }
+
+    /// A call wants to go to the server, which is `connected` or not.
+    pub fn admit(&mut self, now: Monotonic, connected: bool) -> Admit {
+        match self.state {
+            State::Closed { .. } => Admit::Pass(self.pass()),
+            State::Open { until } if now < until => Admit::Refuse(Refusal::Open(until - now)),
+            State::HalfOpen(Probe::Call | Probe::Connection) => Admit::Refuse(Refusal::Probing),
+            State::Open { .. } | State::HalfOpen(Probe::Wanted) => {
+                let probe = if connected { Probe::Call } else { Probe::Connection };
+                self.enter(State::HalfOpen(probe));
+                if connected {
+                    Admit::Pass(Pass { epoch: self.epoch, kind: PassKind::Probe })
+                } else {
+                    Admit::Connect(self.pass())
+                }
+            }
+        }
+    }
+
+    /// The pass of a call that waited and runs now: a probe stays the probe, the others belong to
+    /// the present epoch.
+    pub fn renew(&self, pass: Pass) -> Pass {
+        if pass.is_probe() { pass } else { self.pass() }
+    }
+
+    fn pass(&self) -> Pass {
+        Pass { epoch: self.epoch, kind: PassKind::Plain }
+    }
+
+    /// A call ended. `lost` names the connection when it ended with it: all calls that end with
+    /// one connection are one incident.
+    pub fn settle(
+        &mut self,
+        pass: Pass,
+        class: BreakerClass,
+        lost: Option<Generation>,
+        now: Monotonic,
+    ) -> Move {
+        if pass.epoch != self.epoch {
+            return Move::Stayed;
+        }
+        match (self.state, class) {
+            (State::Closed { .. }, BreakerClass::Trip) => {
+                let counted = lost.is_some() && lost == self.lost;
+                self.lost = lost.or(self.lost);
+                if counted { Move::Stayed } else { self.trip(now) }
+            }
+            (State::Closed { .. }, BreakerClass::Heal) => {
+                self.state = State::Closed { failures: 0 };
+                Move::Stayed
+            }
+            (State::HalfOpen(Probe::Call), _) if pass.is_probe() => match class {
+                BreakerClass::Heal => self.close(),
+                BreakerClass::Trip | BreakerClass::Exhausted => {
+                    self.lost = lost.or(self.lost);
+                    self.open(now)
+                }
+                BreakerClass::Neutral => {
+                    self.state = State::HalfOpen(Probe::Wanted);
+                    Move::Stayed
+                }
+            },
+            (State::Closed { .. } | State::Open { .. } | State::HalfOpen(_), _) => Move::Stayed,
+        }
+    }
+
+    /// An attempt to connect failed, in a way that may pass.
+    pub fn connect_failed(&mut self, now: Monotonic) -> Move {
+        match self.state {
+            State::Closed { .. } => self.trip(now),
+            State::HalfOpen(Probe::Connection) => self.open(now),
+            State::Open { .. } | State::HalfOpen(Probe::Wanted | Probe::Call) => Move::Stayed,
+        }
+    }
+
+    /// A fresh connection has read its tools: closes the breaker if that was the probe, and only then.
+    pub fn listed(&mut self) -> Move {
+        match self.state {
+            State::HalfOpen(Probe::Connection) => self.close(),
+            State::Closed { .. } | State::Open { .. } | State::HalfOpen(Probe::Wanted | Probe::Call) => {
+                Move::Stayed
+            }
+        }
+    }
+
+    /// A probing connection was given up for a reason that says nothing: the next call probes.
+    pub fn probe_dropped(&mut self) {
+        if self.state == State::HalfOpen(Probe::Connection) {
+            self.state = State::HalfOpen(Probe::Wanted);
+        }
+    }
+
+    /// A person restarted the server, or its entry changed: closed, without debts.
+    pub fn reset(&mut self) -> Move {
+        let before = self.state;
+        let _ = self.close();
+        if matches!(before, State::Closed { .. }) { Move::Stayed } else { Move::Closed }
+    }
+
+    /// How it stands at `now`.
+    pub fn standing(&self, now: Monotonic) -> Standing {
+        match self.state {
+            State::Closed { failures } => Standing::Closed(failures),
+            State::Open { until } if now < until => Standing::Open(until),
+            State::Open { .. } | State::HalfOpen(_) => Standing::HalfOpen,
+        }
+    }
+
+    fn trip(&mut self, now: Monotonic) -> Move {
+        let State::Closed { failures } = self.state else { return Move::Stayed };
+        let failures = failures.saturating_add(1);
+        if self.spec.failures > 0 && failures >= self.spec.failures {
+            return self.open(now);
+        }
+        self.state = State::Closed { failures };
+        Move::Stayed
+    }
+
+    fn open(&mut self, now: Monotonic) -> Move {
+        self.enter(State::Open { until: now + self.spec.open_for });
+        Move::Opened
+    }
+
+    fn close(&mut self) -> Move {
+        self.enter(State::Closed { failures: 0 });
+        Move::Closed
+    }
+
+    /// Into a state where the calls of before have no say.
+    fn enter(&mut self, state: State) {
+        self.state = state;
+        self.epoch = self.epoch.wrapping_add(1);
+    }
+}
+
+#[cfg(test)]
+mod tests;
