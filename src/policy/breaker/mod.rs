@@ -171,30 +171,37 @@ impl Breaker {
         }
     }
 
-    /// An attempt to connect failed, in a way that may pass.
-    pub fn connect_failed(&mut self, now: Monotonic) -> Move {
-        match self.state {
-            State::Closed { .. } => self.trip(now),
-            State::HalfOpen(Probe::Connection) => self.open(now),
-            State::Open { .. } | State::HalfOpen(Probe::Wanted | Probe::Call) => Move::Stayed,
+    /// An attempt to connect ended without a connection, and counts as `class`.
+    pub fn connect_failed(&mut self, class: BreakerClass, now: Monotonic) -> Move {
+        match (self.state, class) {
+            (State::Closed { .. }, BreakerClass::Trip) => self.trip(now),
+            (State::HalfOpen(Probe::Connection), BreakerClass::Trip | BreakerClass::Exhausted) => {
+                self.open(now)
+            }
+            (State::HalfOpen(Probe::Connection), BreakerClass::Neutral | BreakerClass::Heal) => {
+                self.state = State::HalfOpen(Probe::Wanted);
+                Move::Stayed
+            }
+            (State::Closed { .. } | State::Open { .. } | State::HalfOpen(_), _) => Move::Stayed,
         }
     }
 
-    /// A fresh connection has read its tools: closes the breaker if that was the probe, and only then.
-    pub fn listed(&mut self) -> Move {
+    /// A fresh connection has read its tools, or could not (`read`): decides if that was the probe, and
+    /// only then.
+    pub fn listed(&mut self, read: bool, now: Monotonic) -> Move {
         match self.state {
-            State::HalfOpen(Probe::Connection) => self.close(),
+            State::HalfOpen(Probe::Connection) if read => self.close(),
+            State::HalfOpen(Probe::Connection) => self.open(now),
             State::Closed { .. } | State::Open { .. } | State::HalfOpen(Probe::Wanted | Probe::Call) => {
                 Move::Stayed
             }
         }
     }
 
-    /// A probing connection was given up for a reason that says nothing: the next call probes.
-    pub fn probe_dropped(&mut self) {
-        if self.state == State::HalfOpen(Probe::Connection) {
-            self.state = State::HalfOpen(Probe::Wanted);
-        }
+    /// Whether a fresh connection is the probe: the call that waits for it may not run before its list
+    /// has been read.
+    pub fn connection_decides(&self) -> bool {
+        self.state == State::HalfOpen(Probe::Connection)
     }
 
     /// A person restarted the server, or its entry changed: closed, without debts.

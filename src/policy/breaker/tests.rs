@@ -59,9 +59,9 @@ fn the_third_failure_in_a_row_opens_it_and_a_sign_of_life_starts_the_count_again
 fn it_is_open_for_exactly_its_time_and_nothing_inside_moves_the_end() {
     let mut breaker = opened(at(0));
     assert_eq!(breaker.admit(at(0), true), Admit::Refuse(Refusal::Open(OPEN_FOR)));
-    assert_eq!(breaker.connect_failed(at(30_000)), Move::Stayed);
-    assert_eq!(breaker.listed(), Move::Stayed);
-    breaker.probe_dropped();
+    assert_eq!(breaker.connect_failed(BreakerClass::Trip, at(30_000)), Move::Stayed);
+    assert_eq!(breaker.listed(true, at(0)), Move::Stayed);
+    breaker.connect_failed(BreakerClass::Neutral, at(0));
     let left = Duration::from_millis(1);
     assert_eq!(breaker.admit(at(59_999), true), Admit::Refuse(Refusal::Open(left)));
     assert_eq!(breaker.standing(at(59_999)), Standing::Open(at(60_000)));
@@ -100,9 +100,13 @@ fn the_probing_call_decides() {
     for (class, moved, standing) in cases {
         let mut breaker = opened(at(0));
         let probe = pass(&mut breaker, at(60_000));
-        assert_eq!(breaker.connect_failed(at(60_500)), Move::Stayed, "the call decides, not the connection");
-        assert_eq!(breaker.listed(), Move::Stayed);
-        breaker.probe_dropped();
+        assert_eq!(
+            breaker.connect_failed(BreakerClass::Trip, at(60_500)),
+            Move::Stayed,
+            "the call decides, not the connection"
+        );
+        assert_eq!(breaker.listed(true, at(0)), Move::Stayed);
+        breaker.connect_failed(BreakerClass::Neutral, at(0));
         assert_eq!(breaker.admit(at(60_500), true), Admit::Refuse(Refusal::Probing));
         assert_eq!(breaker.settle(probe, class, None, at(61_000)), moved, "{class:?}");
         assert_eq!(breaker.standing(at(61_000)), standing, "{class:?}");
@@ -117,8 +121,8 @@ fn a_probe_that_said_nothing_leaves_its_place_to_the_next_call() {
         let mut breaker = opened(at(0));
         let probe = pass(&mut breaker, at(60_000));
         breaker.settle(probe, BreakerClass::Neutral, None, at(60_100));
-        assert_eq!(breaker.connect_failed(at(60_100)), Move::Stayed);
-        assert_eq!(breaker.listed(), Move::Stayed);
+        assert_eq!(breaker.connect_failed(BreakerClass::Trip, at(60_100)), Move::Stayed);
+        assert_eq!(breaker.listed(true, at(0)), Move::Stayed);
         let next = breaker.admit(at(60_100), connected);
         assert!(!matches!(next, Admit::Refuse(_)), "{next:?}");
         assert_eq!(breaker.admit(at(60_100), connected), Admit::Refuse(Refusal::Probing));
@@ -130,7 +134,7 @@ fn on_a_dead_transport_the_fresh_connection_and_its_list_are_the_probe() {
     let mut breaker = opened(at(0));
     let Admit::Connect(waiting) = breaker.admit(at(60_000), false) else { panic!("not connecting") };
     assert_eq!(breaker.settle(waiting, BreakerClass::Trip, None, at(60_001)), Move::Stayed);
-    assert_eq!(breaker.listed(), Move::Closed);
+    assert_eq!(breaker.listed(true, at(0)), Move::Closed);
     assert_eq!(breaker.standing(at(61_000)), Standing::Closed(0));
     // The call that waited runs now and counts like any other.
     let waiting = breaker.renew(waiting);
@@ -139,13 +143,25 @@ fn on_a_dead_transport_the_fresh_connection_and_its_list_are_the_probe() {
 
     let mut breaker = opened(at(0));
     assert!(matches!(breaker.admit(at(60_000), false), Admit::Connect(_)));
-    assert_eq!(breaker.connect_failed(at(62_000)), Move::Opened);
+    assert_eq!(breaker.connect_failed(BreakerClass::Trip, at(62_000)), Move::Opened);
     assert_eq!(breaker.standing(at(62_000)), Standing::Open(at(122_000)));
 
     let mut breaker = opened(at(0));
     assert!(matches!(breaker.admit(at(60_000), false), Admit::Connect(_)));
-    breaker.probe_dropped();
-    assert!(matches!(breaker.admit(at(60_000), false), Admit::Connect(_)), "the next one may try");
+    assert_eq!(breaker.connect_failed(BreakerClass::Neutral, at(61_000)), Move::Stayed);
+    assert!(matches!(breaker.admit(at(61_000), false), Admit::Connect(_)), "the next one may try");
+    assert_eq!(breaker.connect_failed(BreakerClass::Exhausted, at(62_000)), Move::Opened);
+
+    let mut breaker = opened(at(0));
+    assert!(matches!(breaker.admit(at(60_000), false), Admit::Connect(_)));
+    assert!(breaker.connection_decides());
+    assert_eq!(
+        breaker.listed(false, at(70_000)),
+        Move::Opened,
+        "a connection without its list is no success"
+    );
+    assert!(!breaker.connection_decides());
+    assert_eq!(breaker.standing(at(70_000)), Standing::Open(at(130_000)));
 }
 
 #[test]
@@ -213,10 +229,15 @@ fn late_results_of_an_older_epoch_change_nothing() {
 #[test]
 fn starts_that_fail_open_it_too() {
     let mut breaker = Breaker::new(spec(3));
-    assert_eq!(breaker.connect_failed(at(0)), Move::Stayed);
-    assert_eq!(breaker.listed(), Move::Stayed, "a list is no call: it zeroes nothing");
-    assert_eq!(breaker.connect_failed(at(1)), Move::Stayed);
-    assert_eq!(breaker.connect_failed(at(2)), Move::Opened);
+    assert_eq!(breaker.connect_failed(BreakerClass::Trip, at(0)), Move::Stayed);
+    assert_eq!(breaker.listed(true, at(0)), Move::Stayed, "a list is no call: it zeroes nothing");
+    assert_eq!(breaker.listed(false, at(0)), Move::Stayed, "nor does it count");
+    for class in [BreakerClass::Neutral, BreakerClass::Exhausted, BreakerClass::Heal] {
+        assert_eq!(breaker.connect_failed(class, at(0)), Move::Stayed);
+    }
+    assert_eq!(breaker.standing(at(0)), Standing::Closed(1));
+    assert_eq!(breaker.connect_failed(BreakerClass::Trip, at(1)), Move::Stayed);
+    assert_eq!(breaker.connect_failed(BreakerClass::Trip, at(2)), Move::Opened);
 }
 
 #[test]
@@ -224,7 +245,7 @@ fn a_threshold_of_zero_never_opens_it() {
     let mut breaker = Breaker::new(spec(0));
     for n in 0..10_000 {
         assert_eq!(call(&mut breaker, at(n), BreakerClass::Trip), Move::Stayed);
-        assert_eq!(breaker.connect_failed(at(n)), Move::Stayed);
+        assert_eq!(breaker.connect_failed(BreakerClass::Trip, at(n)), Move::Stayed);
     }
 }
 
@@ -296,9 +317,8 @@ enum Step {
     Call { connected: bool },
     End { which: usize, class: BreakerClass, with_connection: bool },
     Reconnected,
-    ConnectFailed,
-    Listed,
-    Dropped,
+    ConnectFailed(BreakerClass),
+    Listed { read: bool },
     Restarted,
 }
 
@@ -309,11 +329,11 @@ fn steps() -> Vec<Step> {
         Step::Call { connected: true },
         Step::Call { connected: false },
         Step::Reconnected,
-        Step::ConnectFailed,
-        Step::Listed,
-        Step::Dropped,
+        Step::Listed { read: true },
+        Step::Listed { read: false },
         Step::Restarted,
     ];
+    steps.extend([Trip, Neutral, Exhausted].map(Step::ConnectFailed));
     for which in 0..OUT_MAX {
         steps.extend([Trip, Heal, Neutral, Exhausted].map(|class| Step::End {
             which,
@@ -348,9 +368,8 @@ fn advance(world: &World, step: &Step) -> Option<World> {
             next.breaker.settle(pass, class, lost, now);
         }
         Step::Reconnected => next.generation += 1,
-        Step::ConnectFailed => _ = next.breaker.connect_failed(now),
-        Step::Listed => _ = next.breaker.listed(),
-        Step::Dropped => next.breaker.probe_dropped(),
+        Step::ConnectFailed(class) => _ = next.breaker.connect_failed(class, now),
+        Step::Listed { read } => _ = next.breaker.listed(read, now),
         Step::Restarted => _ = next.breaker.reset(),
     }
     Some(next)
@@ -372,7 +391,10 @@ fn holds(before: &World, step: &Step, after: &World) {
     }
     if let (Standing::Closed(_), Standing::Open(until)) = (was, is) {
         assert_eq!(until, after.now + OPEN_FOR);
-        assert!(matches!(step, Step::ConnectFailed | Step::End { class: BreakerClass::Trip, .. }));
+        assert!(matches!(
+            step,
+            Step::ConnectFailed(BreakerClass::Trip) | Step::End { class: BreakerClass::Trip, .. }
+        ));
     }
     if let Step::End { which, .. } = step
         && before.out[*which].epoch != before.breaker.epoch
@@ -499,11 +521,27 @@ proptest! {
                         (Some(_), Some("connection")) => model.turn(Some(ms)),
                         _ => Move::Stayed,
                     };
-                    prop_assert_eq!(breaker.connect_failed(now), wanted);
+                    prop_assert_eq!(breaker.connect_failed(BreakerClass::Trip, now), wanted);
                 }
                 9 => {
-                    let wanted = if model.probe == Some("connection") { model.turn(None) } else { Move::Stayed };
-                    prop_assert_eq!(breaker.listed(), wanted);
+                    let read = class > 0;
+                    let wanted = match model.probe {
+                        Some("connection") => model.turn((!read).then_some(ms)),
+                        _ => Move::Stayed,
+                    };
+                    prop_assert_eq!(breaker.listed(read, now), wanted);
+                }
+                11 if class < 2 => {
+                    let ended = [Neutral, Exhausted][usize::from(class)];
+                    let wanted = match (model.probe, ended) {
+                        (Some("connection"), Exhausted) => model.turn(Some(ms)),
+                        (Some("connection"), _) => {
+                            model.probe = None;
+                            Move::Stayed
+                        }
+                        _ => Move::Stayed,
+                    };
+                    prop_assert_eq!(breaker.connect_failed(ended, now), wanted);
                 }
                 10 if class == 0 => {
                     let was = model.opened.is_some();
