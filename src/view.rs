@@ -92,6 +92,50 @@ impl ParkReason {
     }
 }
 
+/// How the circuit breaker of a server stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BreakerView {
+    /// Its state when the view was made.
+    pub state: BreakerState,
+    /// Failures in a row.
+    pub failures: u32,
+    /// Until when it is open.
+    pub until: Option<SystemTime>,
+}
+
+/// The states of a circuit breaker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum BreakerState {
+    /// Calls pass.
+    #[default]
+    Closed,
+    /// Calls are refused.
+    Open,
+    /// One probe decides.
+    HalfOpen,
+}
+
+impl BreakerView {
+    /// The state at `now`: an open one is half-open when its time is over.
+    pub fn state_at(&self, now: SystemTime) -> BreakerState {
+        match self.until {
+            Some(until) if self.state == BreakerState::Open && until <= now => BreakerState::HalfOpen,
+            _ => self.state,
+        }
+    }
+}
+
+impl BreakerState {
+    /// The word in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Open => "open",
+            Self::HalfOpen => "half_open",
+        }
+    }
+}
+
 /// One server as status shows it.
 #[derive(Clone, Debug)]
 pub struct ServerView {
@@ -117,6 +161,8 @@ pub struct ServerView {
     pub generation: Generation,
     /// Restarts after unexpected ends.
     pub restarts: u32,
+    /// Its circuit breaker: apart from the state, which stays the true one.
+    pub breaker: BreakerView,
     /// Process id, for a child.
     pub pid: Option<u32>,
     /// `stdio` or `http`.
@@ -181,6 +227,7 @@ impl ServerView {
             listed: false,
             generation: Generation::default(),
             restarts: 0,
+            breaker: BreakerView::default(),
             pid: None,
             transport,
             revision: None,

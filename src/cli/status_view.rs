@@ -11,7 +11,7 @@ use super::table::{Column, Field, sheet, table};
 use super::text;
 use crate::shaping::render::one_line;
 use crate::time::rfc3339;
-use crate::view::{LifeState, ParkReason, ServerView, named};
+use crate::view::{BreakerState, LifeState, ParkReason, ServerView, named};
 
 /// Bytes of a definition that make about one token of a model.
 const BYTES_PER_TOKEN: u64 = 4;
@@ -31,6 +31,9 @@ pub struct StatusRow {
     late: bool,
     generation: u64,
     restarts: u32,
+    breaker: &'static str,
+    breaker_failures: u32,
+    breaker_until: Option<String>,
     pid: Option<u32>,
     transport: &'static str,
     revision: Option<&'static str>,
@@ -69,6 +72,9 @@ impl From<&ServerView> for StatusRow {
             late: view.late,
             generation: view.generation.0,
             restarts: view.restarts,
+            breaker: view.breaker.state.as_str(),
+            breaker_failures: view.breaker.failures,
+            breaker_until: view.breaker.until.map(rfc3339),
             pid: view.pid,
             transport: view.transport,
             revision: view.revision,
@@ -235,6 +241,9 @@ fn why(view: &ServerView) -> String {
     {
         parts.push(format!("stderr: {line}"));
     }
+    if view.breaker.state != BreakerState::Closed {
+        parts.push(format!("breaker {}", view.breaker.state.as_str().replace('_', "-")));
+    }
     if view.counts.quarantined > 0 {
         parts.push(format!("{} skipped", text::count(view.counts.quarantined, "bad tool")));
     }
@@ -282,6 +291,7 @@ pub fn sheet_text(view: &ServerView, now: SystemTime, style: Style) -> String {
         ("definitions", Field::new(definitions(view))),
         ("start took", Field::new(view.start_took.map(text::span).unwrap_or_default())),
         ("restarts", Field::new(restarts(view))),
+        ("breaker", Field::toned(breaker(view, now), Tone::Warn)),
         ("calls", Field::new(calls(view))),
         ("trust", Field::new(view.trust.as_str())),
         ("required", Field::new(if view.required { "yes" } else { "" })),
@@ -289,6 +299,18 @@ pub fn sheet_text(view: &ServerView, now: SystemTime, style: Style) -> String {
         ("warnings", Field::toned(view.warnings.join("\n"), Tone::Warn)),
     ];
     format!("{}\n{}", style.paint(Tone::Strong, &named(&view.id, view.label.as_deref())), sheet(&rows, style))
+}
+
+/// The circuit breaker, when there is something to say.
+fn breaker(view: &ServerView, now: SystemTime) -> String {
+    match (view.breaker.state_at(now), view.breaker.until) {
+        (BreakerState::Closed, _) if view.breaker.failures == 0 => String::new(),
+        (BreakerState::Closed, _) => {
+            format!("closed, {} in a row", text::count(view.breaker.failures as usize, "failure"))
+        }
+        (BreakerState::Open, Some(at)) => format!("open: calls are refused, the next try {}", until(at, now)),
+        (BreakerState::Open | BreakerState::HalfOpen, _) => "half-open: the next call is a probe".to_owned(),
+    }
 }
 
 fn since(ago: Duration) -> String {

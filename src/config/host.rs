@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::duration::{self, Unit};
 use super::expand::is_variable_name;
 use super::raw::{BYTES_MAX, BYTES_MIN};
-use super::spec::{Limits, NamingStyle, Rate, RestartSpec, StartMode, Timeouts};
+use super::spec::{BreakerSpec, Limits, NamingStyle, Rate, RestartSpec, StartMode, Timeouts};
 use super::suggest;
 
 /// The manual, and at the same time the weakest source.
@@ -35,6 +35,8 @@ pub struct HostSettings {
     pub log_level: LogLevel,
     /// `timeouts.*`: defaults of the entries.
     pub timeouts: Timeouts,
+    /// `breaker.*`: defaults of the entries.
+    pub breaker: BreakerSpec,
     /// `restart.*`: defaults of the entries.
     pub restart: RestartSpec,
     /// `limits.*`: defaults of the entries; `result_max` is fixed in this version.
@@ -96,6 +98,7 @@ impl Default for HostSettings {
             color: ColorChoice::Auto,
             log_level: LogLevel::Warn,
             timeouts: Timeouts::default(),
+            breaker: BreakerSpec::default(),
             restart: RestartSpec::default(),
             limits: Limits::default(),
             in_flight_max: 1024,
@@ -112,6 +115,8 @@ pub enum Kind {
     Word(&'static [&'static str]),
     /// A duration of more than zero.
     Duration,
+    /// `true` or `false`.
+    Flag,
     /// A whole number.
     Count {
         /// Smallest.
@@ -136,6 +141,8 @@ pub enum Setting {
     Word(&'static str),
     /// A duration.
     Duration(Duration),
+    /// `true` or `false`.
+    Flag(bool),
     /// A whole number.
     Count(u64),
     /// Bytes.
@@ -149,6 +156,7 @@ impl std::fmt::Display for Setting {
         match self {
             Self::Word(word) => f.write_str(word),
             Self::Duration(duration) => f.write_str(&duration::to_word(*duration)),
+            Self::Flag(flag) => write!(f, "{flag}"),
             Self::Count(count) => write!(f, "{count}"),
             Self::Bytes(bytes) => f.write_str(&duration::bytes_to_word(*bytes)),
             Self::Texts(texts) => write!(f, "{texts:?}"),
@@ -160,6 +168,7 @@ impl Setting {
     /// The value as JSON: durations and sizes as words.
     pub fn to_json(&self) -> Value {
         match self {
+            Self::Flag(flag) => Value::from(*flag),
             Self::Count(count) => Value::from(*count),
             Self::Texts(texts) => Value::from(texts.clone()),
             word => Value::from(word.to_string()),
@@ -211,6 +220,7 @@ impl HostKey {
             (Kind::Duration, Value::Number(number)) => {
                 more_than_zero(duration::from_number(number.as_f64().unwrap_or(f64::NAN), Unit::Seconds))
             }
+            (Kind::Flag, Value::Bool(flag)) => Ok(Setting::Flag(*flag)),
             (Kind::Count { .. } | Kind::Bytes, Value::Number(number)) => {
                 self.whole(number.as_u64().ok_or_else(|| "must be a whole number".to_owned())?)
             }
@@ -235,6 +245,11 @@ impl HostKey {
                 }
             },
             Kind::Duration => more_than_zero(duration::from_word(text, Unit::Seconds)),
+            Kind::Flag => match text {
+                "true" => Ok(Setting::Flag(true)),
+                "false" => Ok(Setting::Flag(false)),
+                _ => Err(format!("must be {}", self.wanted())),
+            },
             Kind::Count { .. } => self.whole(text.parse().map_err(|_| format!("must be {}", self.wanted()))?),
             Kind::Bytes => self.whole(duration::bytes_from_word(text)?),
             Kind::Variables | Kind::Folders | Kind::Texts => {
@@ -267,6 +282,7 @@ impl HostKey {
     fn wanted(&self) -> String {
         match self.kind {
             Kind::Word(words) => format!("one of {}", words.join(", ")),
+            Kind::Flag => "true or false".into(),
             Kind::Duration => "a number of seconds or a word such as \"30s\"".into(),
             Kind::Count { min, max } => format!("a whole number from {min} to {max}"),
             Kind::Bytes => format!(
@@ -289,7 +305,7 @@ impl HostKey {
                 let amount = |setting: &Setting| match setting {
                     Setting::Duration(duration) => duration.as_millis(),
                     Setting::Count(number) | Setting::Bytes(number) => u128::from(*number),
-                    Setting::Word(_) | Setting::Texts(_) => u128::MAX,
+                    Setting::Word(_) | Setting::Flag(_) | Setting::Texts(_) => u128::MAX,
                 };
                 let height = |setting| match amount(setting) {
                     0 if zero_is_unlimited => u128::MAX,

@@ -39,14 +39,7 @@ pub(super) fn log_word(level: LogLevel) -> &'static str {
 }
 
 /// Keys of the next versions that a file may have already: nothing goes by them yet.
-pub const LATER: [&str; 6] = [
-    "breaker.failures",
-    "breaker.open_for",
-    "breaker.count_tool_errors",
-    "limits.result_max",
-    "limits.spawns_max",
-    "refresh.poll",
-];
+pub const LATER: [&str; 3] = ["limits.result_max", "limits.spawns_max", "refresh.poll"];
 
 /// The environment variable of a key: `CALLBOARD_` and the name in capitals, with `_` for each dot.
 pub fn variable(name: &str) -> String {
@@ -142,6 +135,26 @@ pub const HOST_KEYS: &[HostKey] = &[
     host_key!("timeouts.total", TIME, LOWER, Duration, |s| s.timeouts.total, |t, v| t.timeouts.total = *v),
     host_key!("timeouts.list", TIME, LOWER, Duration, |s| s.timeouts.list, |t, v| t.timeouts.list = *v),
     host_key!("timeouts.permit", TIME, LOWER, Duration, |s| s.timeouts.permit, |t, v| t.timeouts.permit = *v),
+    host_key!(
+        "breaker.failures",
+        ANY,
+        ProjectRule::Never,
+        Count,
+        |s| u64::from(s.breaker.failures),
+        |t, v| t.breaker.failures = small(*v)
+    ),
+    host_key!("breaker.open_for", TIME, ProjectRule::Never, Duration, |s| s.breaker.open_for, |t, v| t
+        .breaker
+        .open_for =
+        *v),
+    host_key!(
+        "breaker.count_tool_errors",
+        Kind::Flag,
+        ProjectRule::Never,
+        Flag,
+        |s| s.breaker.count_tool_errors,
+        |t, v| t.breaker.count_tool_errors = *v
+    ),
     host_key!(
         "restart.max",
         ANY,

@@ -332,7 +332,7 @@ impl Resolver<'_> {
     }
 
     fn spec(&mut self, raw: &RawServer, hash: &str, transport: TransportSpec) -> ServerSpec {
-        let (own, host, breaker) = (&raw.overrides, self.context.settings, BreakerSpec::default());
+        let (own, host) = (&raw.overrides, self.context.settings);
         let timeouts = Timeouts {
             idle: own.idle.unwrap_or(host.timeouts.idle),
             connect: own.connect.unwrap_or(host.timeouts.connect),
@@ -367,9 +367,9 @@ impl Resolver<'_> {
             timeouts,
             protocol: raw.protocol,
             breaker: BreakerSpec {
-                failures: own.breaker_failures.unwrap_or(breaker.failures),
-                open_for: own.breaker_open_for.unwrap_or(breaker.open_for),
-                count_tool_errors: own.breaker_count_tool_errors.unwrap_or(breaker.count_tool_errors),
+                failures: own.breaker_failures.unwrap_or(host.breaker.failures),
+                open_for: own.breaker_open_for.unwrap_or(host.breaker.open_for),
+                count_tool_errors: own.breaker_count_tool_errors.unwrap_or(host.breaker.count_tool_errors),
             },
             restart,
             limits: Limits {

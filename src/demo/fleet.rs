@@ -50,7 +50,7 @@ fn spec(name: &str, program: &Path) -> ServerSpec {
     ServerSpec {
         hash: format!("demo-{name}"),
         // The demo calls its own servers on behalf of the person who started it.
-        trust: Trust::Trusted,
+        trust: Trust::Untrusted,
         allow_all_tools: true,
         timeouts: Timeouts {
             idle: Duration::from_secs(10),

@@ -39,6 +39,11 @@ impl Budget {
         self.last_sign = Some(now);
     }
 
+    /// The request waits to be sent once more: only the total clock runs.
+    pub fn waits_again(&mut self) {
+        self.last_sign = None;
+    }
+
     /// When the next limit fires.
     pub fn deadline(&self) -> Monotonic {
         let total = self.started + self.total;

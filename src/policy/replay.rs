@@ -2,7 +2,7 @@
 //! how much harm a second run could do; a budget for each server keeps repetitions rare, so
 //! that they never add to the load of a server in trouble. Called by the server actor.
 
-use crate::call::{CallError, Delivery, ErrorCode, ItemKind};
+use crate::call::{BreakerClass, CallError, Delivery, ErrorCode, ItemKind};
 
 /// Tokens of a fresh budget, in tenths.
 const TOKENS_MAX: u32 = 100;
@@ -36,12 +36,16 @@ impl Effect {
     }
 }
 
-/// How often a call that ended with `error` may be sent again in all. Zero for everything that a repetition
-/// can't cure: what the server answered, what was refused here, a limit that fired (its time is spent).
+/// Whether another try may cure what `error` says: a connection or an HTTP server that failed. Nothing
+/// cures what the server answered, what was refused here, and a limit that fired (its time is spent).
+pub fn may_be_cured(error: &CallError) -> bool {
+    matches!(error.code, ErrorCode::ConnectionLost | ErrorCode::RateLimited)
+        || (error.code == ErrorCode::HttpStatus && error.class == BreakerClass::Trip)
+}
+
+/// How often a call that ended with `error` may be sent again in all.
 pub fn repeats_max(effect: Effect, error: &CallError) -> u32 {
-    let passing = matches!(error.code, ErrorCode::ConnectionLost | ErrorCode::RateLimited)
-        || (error.code == ErrorCode::HttpStatus && error.class == crate::call::BreakerClass::Trip);
-    if !passing {
+    if !may_be_cured(error) {
         return 0;
     }
     match (error.delivery, effect) {
@@ -83,7 +87,7 @@ impl ReplayBudget {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::call::{BreakerClass, Origin, Phase};
+    use crate::call::{Origin, Phase};
 
     fn error(code: ErrorCode, delivery: Delivery, class: BreakerClass) -> CallError {
         CallError::refused(code, Phase::Await, Origin::Transport, "x").delivered(delivery).counting(class)

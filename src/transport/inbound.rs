@@ -54,6 +54,8 @@ impl Hasher for IdHasher {
 struct State {
     waiting: HashMap<u64, Waiting, BuildHasherDefault<IdHasher>>,
     counters: LinkCounters,
+    /// Messages that arrived, whatever they said.
+    heard: u64,
     revision: Option<Revision>,
     ended: Option<LinkFault>,
 }
@@ -210,6 +212,11 @@ impl Inbound {
         counters.noise + counters.malformed + counters.unmatched
     }
 
+    /// Messages that arrived so far: each is a sign of life. Noise is none.
+    pub fn heard(&self) -> u64 {
+        self.lock().heard
+    }
+
     /// Counts a line that is no message.
     pub fn noise(&self, line: &[u8]) {
         let mut state = self.lock();
@@ -220,7 +227,11 @@ impl Inbound {
 
     /// Sorts one message. Returns the answers that must be written back.
     pub fn accept(&self, frame: Bytes) -> Vec<Bytes> {
-        match envelope::parse(&frame) {
+        let parsed = envelope::parse(&frame);
+        if !matches!(parsed, Err(EnvelopeError::NotRpc)) {
+            self.lock().heard += 1;
+        }
+        match parsed {
             Ok(Envelope::Response(response)) => {
                 self.settle(frame, response);
                 Vec::new()

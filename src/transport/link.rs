@@ -217,6 +217,11 @@ impl Link {
         }
     }
 
+    /// Why the connection has ended; `None` while it stands.
+    pub fn fault(&self) -> Option<LinkFault> {
+        self.closed.borrow().clone()
+    }
+
     /// Orderly end; returns when nothing of it is left.
     pub async fn close(&self) {
         self.carrier.close().await;
@@ -245,6 +250,11 @@ impl Link {
     /// How much was odd so far; cheap to ask.
     pub fn oddities(&self) -> u64 {
         self.inbound.oddities()
+    }
+
+    /// Messages that came from the server so far; cheap to ask.
+    pub fn heard(&self) -> u64 {
+        self.inbound.heard()
     }
 
     /// The counters so far.

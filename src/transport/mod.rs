@@ -8,6 +8,7 @@ pub mod http;
 pub mod inbound;
 pub mod link;
 pub mod list;
+pub mod liveness;
 pub mod memory;
 mod pipe;
 pub mod progress;

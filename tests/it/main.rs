@@ -5,6 +5,7 @@
 
 mod aggregation;
 mod arguments;
+mod breaker;
 mod calls;
 mod catalogs;
 mod cli;

@@ -107,10 +107,8 @@ fn test_names(entry: &Item) -> Vec<String> {
 }
 
 /// Settings that are read and checked already although nothing goes by them yet, and why.
-const LATER: [(&str, &str); 7] = [
+const LATER: [(&str, &str); 5] = [
     ("allow_host_process", "the spawn policy is not there yet"),
-    ("breaker", "the circuit breaker is not there yet"),
-    ("count_tool_errors", "the circuit breaker is not there yet"),
     ("idle_stop", "stopping idle servers is not there yet"),
     ("result_max", "results are not cut for a model yet"),
     ("sandbox", "refused as an error, so nobody believes to be confined"),

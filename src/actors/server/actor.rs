@@ -79,7 +79,7 @@ impl Actor for ServerActor {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             ServerMsg::Call(submission) => state.take_call(submission),
-            ServerMsg::Settled(settled) => state.settle(&settled),
+            ServerMsg::Settled(settled) => state.settle(settled),
             ServerMsg::Start => state.feed(Event::Wanted),
             ServerMsg::Restart => state.restart_asked(),
             ServerMsg::Stop(done) => state.stop_asked(done),
@@ -95,6 +95,7 @@ impl Actor for ServerActor {
                 state.listed(kind, list);
             }
             ServerMsg::Notified(generation, event) if state.is_current(generation) => state.notified(&event),
+            ServerMsg::Checked(generation, lives) if state.is_current(generation) => state.checked(lives),
             ServerMsg::Woke(generation, wake) if state.is_current(generation) => state.woke(wake),
             ServerMsg::Disconnected(generation) => state.disconnected(generation),
             // A stale event of an old generation changes nothing; dropping a stale connection ends it.
@@ -103,6 +104,7 @@ impl Actor for ServerActor {
             | ServerMsg::Ended(..)
             | ServerMsg::Listed(..)
             | ServerMsg::Notified(..)
+            | ServerMsg::Checked(..)
             | ServerMsg::Woke(..) => return Ok(()),
         }
         state.publish();

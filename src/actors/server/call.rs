@@ -7,18 +7,20 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use super::msg::{Settled, Submission};
+use super::msg::{Again, End, Settled, Submission};
 use super::outcome;
 use crate::call::{
     BreakerClass, CallError, CallEvent, CallReply, Delivery, ErrorCode, ItemKind, Origin, Phase,
 };
 use crate::config::child_env::Withheld;
 use crate::id::{Generation, ServerId};
+use crate::policy::breaker::{Loss, Pass};
 use crate::policy::budget::{Budget, Limit};
+use crate::policy::replay;
 use crate::shaping::redact::Redactor;
 use crate::time::Monotonic;
 use crate::transport::http::MirroredParams;
-use crate::transport::link::{Exchange, Link, Outbound, Reply};
+use crate::transport::link::{Exchange, ExchangeFault, Link, Outbound, Reply};
 use crate::transport::progress::ProgressPort;
 use crate::wire::splice::{self, MetaRewrite, RequestSplice};
 
@@ -29,6 +31,7 @@ pub(super) struct Go {
     pub generation: Generation,
     pub meta: Arc<MetaRewrite>,
     pub mirrored: Arc<MirroredParams>,
+    pub pass: Pass,
 }
 
 /// How a call gets its turn.
@@ -38,7 +41,11 @@ pub(super) enum Turn {
     Now(Go),
     /// When the actor says so, or with its refusal. `wait_max` is the limit of the wait
     /// for a place on a server that is ready; without it the call's own deadline holds.
-    Later { turn: oneshot::Receiver<Result<Go, CallError>>, wait_max: Option<std::time::Duration> },
+    Later {
+        turn: oneshot::Receiver<Result<Go, CallError>>,
+        wait_max: Option<std::time::Duration>,
+        pass: Pass,
+    },
 }
 
 /// What all calls of one server share.
@@ -47,12 +54,18 @@ pub(super) struct Shared {
     pub server: ServerId,
     pub redactor: Arc<Redactor>,
     pub withheld: Withheld,
+    /// `breaker.count_tool_errors`
+    pub count_tool_errors: bool,
 }
 
 /// How the waiting of one call ended.
 enum Ended {
     Answered(Reply),
     Failed(CallError),
+    /// The connection ended with it.
+    Lost(CallError),
+    /// A limit fired.
+    Unanswered(CallError),
     /// The caller left.
     Abandoned,
 }
@@ -65,19 +78,18 @@ pub(super) async fn run(
     shared: Arc<Shared>,
 ) -> Settled {
     let call = submission.request.id;
-    let mut settled = Settled { call, ran: false, class: BreakerClass::Neutral, answered: false };
     let go = match wait_for_turn(&mut submission, turn, &budget, &shared).await {
         Ok(go) => go,
-        Err(ended) => {
-            // A turn that came just as the caller left still holds a place.
-            settled.ran = ended.held;
-            if let Some(error) = ended.error {
+        Err(none) => {
+            if let Some(error) = none.error {
                 let _ = submission.reply.send(Err(error));
             }
-            return settled;
+            let end = End::Failed(BreakerClass::Neutral);
+            // A turn that came just as the caller left still holds a place.
+            return Settled { call, ran: none.held, pass: none.pass, end };
         }
     };
-    settled.ran = true;
+    let heard = go.link.heard();
     let ended = match start(&submission, &go, &shared.server) {
         Ok((exchange, progress)) => {
             budget.sent(Monotonic::now());
@@ -85,10 +97,10 @@ pub(super) async fn run(
         }
         Err(error) => Ended::Failed(error),
     };
-    match ended {
+    let (pass, generation) = (go.pass, go.generation);
+    let end = match ended {
         Ended::Answered(reply) => {
-            settled.class = BreakerClass::Heal;
-            settled.answered = true;
+            let class = outcome::answered(&reply, shared.count_tool_errors);
             let elapsed = budget.elapsed(Monotonic::now());
             let _ = submission.reply.send(Ok(CallReply {
                 body: reply.response.body.clone(),
@@ -96,23 +108,38 @@ pub(super) async fn run(
                 is_error: reply.response.is_error,
                 frame: reply.frame,
                 server: shared.server.clone(),
-                generation: go.generation,
+                generation,
                 elapsed,
             }));
+            drop(submission.permit);
+            End::Answered(class)
+        }
+        Ended::Unanswered(error) => {
+            let _ = submission.reply.send(Err(error));
+            End::Unanswered { generation, heard }
+        }
+        Ended::Lost(error) => {
+            let whole = go.link.fault().is_some();
+            let loss = if whole { Loss::Connection(generation) } else { Loss::Request };
+            End::Undecided(Box::new(Again { submission, budget, error, loss }))
+        }
+        Ended::Failed(error) if replay::may_be_cured(&error) => {
+            End::Undecided(Box::new(Again { submission, budget, error, loss: Loss::None }))
         }
         Ended::Failed(error) => {
-            settled.class = error.class;
+            let class = error.class;
             let _ = submission.reply.send(Err(error));
+            End::Failed(class)
         }
-        Ended::Abandoned => {}
-    }
-    drop(submission.permit);
-    settled
+        Ended::Abandoned => End::Failed(BreakerClass::Neutral),
+    };
+    Settled { call, ran: true, pass, end }
 }
 
 struct NoTurn {
     error: Option<CallError>,
     held: bool,
+    pass: Pass,
 }
 
 async fn wait_for_turn(
@@ -121,9 +148,9 @@ async fn wait_for_turn(
     budget: &Budget,
     shared: &Shared,
 ) -> Result<Go, NoTurn> {
-    let (mut turn, wait_max) = match turn {
+    let (mut turn, wait_max, pass) = match turn {
         Turn::Now(go) => return Ok(go),
-        Turn::Later { turn, wait_max } => (turn, wait_max),
+        Turn::Later { turn, wait_max, pass } => (turn, wait_max, pass),
     };
     let began = Monotonic::now();
     let until = wait_max.map_or(budget.deadline(), |wait| budget.deadline().min(began + wait));
@@ -131,8 +158,8 @@ async fn wait_for_turn(
         biased;
         answer = &mut turn => return match answer {
             Ok(Ok(go)) => Ok(go),
-            Ok(Err(error)) => Err(NoTurn { error: Some(error.about(&submission.name)), held: false }),
-            Err(_) => Err(NoTurn { error: Some(outcome::actor_gone(&shared.server)), held: false }),
+            Ok(Err(error)) => Err(NoTurn { error: Some(error.about(&submission.name)), held: false, pass }),
+            Err(_) => Err(NoTurn { error: Some(outcome::actor_gone(&shared.server)), held: false, pass }),
         },
         () = submission.reply.closed() => None,
         () = tokio::time::sleep_until(until.into_tokio()) => {
@@ -142,8 +169,9 @@ async fn wait_for_turn(
     };
     turn.close();
     // Leave granted in this very moment is given back by settling as one that ran.
-    let held = matches!(turn.try_recv(), Ok(Ok(_)));
-    Err(NoTurn { error: ended, held })
+    let granted = turn.try_recv().ok().and_then(Result::ok);
+    let pass = granted.as_ref().map_or(pass, |go| go.pass);
+    Err(NoTurn { error: ended, held: granted.is_some(), pass })
 }
 
 type Started = (Exchange, ProgressPort);
@@ -206,8 +234,10 @@ async fn await_answer(
                     Ended::Answered(reply)
                 }
                 Ok(Err(error)) => {
+                    let is_lost = matches!(error.fault, ExchangeFault::Lost(_));
                     let stderr = go.link.stderr_tail();
-                    Ended::Failed(outcome::failed(shared, &submission.name, error, &stderr))
+                    let error = outcome::failed(shared, &submission.name, error, &stderr);
+                    if is_lost { Ended::Lost(error) } else { Ended::Failed(error) }
                 }
                 Err(_) => Ended::Failed(outcome::actor_gone(&shared.server).delivered(Delivery::Unknown)),
             },
@@ -233,7 +263,7 @@ async fn await_answer(
                     Limit::Total(_) => "the absolute limit passed",
                 });
                 let counters = go.link.counters();
-                return Ended::Failed(outcome::timed_out(shared, &submission.name, limit, &counters));
+                return Ended::Unanswered(outcome::timed_out(shared, &submission.name, limit, &counters));
             }
         }
     }

@@ -5,10 +5,11 @@ use ractor::ActorRef;
 use tokio::sync::oneshot;
 
 use super::call::{self, Go, Turn};
-use super::msg::{ServerMsg, Settled, Submission};
+use super::msg::{End, ServerMsg, Settled, Submission};
 use super::state::{ServerState, Waiter};
 use crate::actors::task;
 use crate::call::{BreakerClass, CallError, ErrorCode};
+use crate::policy::breaker::{Loss, Pass};
 use crate::policy::budget::Budget;
 use crate::policy::bulkhead::Admission;
 use crate::policy::lifecycle::{Event, ForCall, Life};
@@ -20,30 +21,62 @@ impl ServerState {
         if submission.reply.is_closed() {
             return;
         }
+        let (timeouts, limits) = (self.args.spec.timeouts, submission.request.limits);
+        let budget = Budget::new(
+            submission.admitted,
+            limits.idle.unwrap_or(timeouts.idle),
+            limits.total.unwrap_or(timeouts.total),
+        );
+        self.admit(submission, budget, None);
+    }
+
+    /// Decides about one call: it runs, waits, or is refused. A refusal of one that is sent again is told by
+    /// the `first` failure, which says more.
+    pub(super) fn admit(&mut self, submission: Box<Submission>, budget: Budget, first: Option<CallError>) {
+        let error = match self.may_run() {
+            Ok(pass) => return self.run_or_queue(submission, budget, pass),
+            Err(error) => error,
+        };
+        self.answer(submission, first.unwrap_or(error));
+    }
+
+    /// Life, breaker and rate, in this order: a pass, or the refusal.
+    fn may_run(&mut self) -> Result<Pass, CallError> {
+        let turn = self.life.for_call();
+        match turn {
+            ForCall::Refuse(Some(ParkReason::GivenUp)) | ForCall::Run | ForCall::Start | ForCall::Wait => {}
+            ForCall::Refuse(reason) => return Err(self.refusal(reason)),
+        }
+        let pass = self.ask_breaker()?;
+        if let Err(error) = self.begin_for_call(turn) {
+            self.give_back(pass, BreakerClass::Neutral, Loss::None);
+            let moved = self.breaker.connect_failed(BreakerClass::Neutral, Monotonic::now());
+            self.breaker_moved(moved);
+            return Err(error);
+        }
+        Ok(pass)
+    }
+
+    /// The rate, and the start of a server that rests.
+    fn begin_for_call(&mut self, turn: ForCall) -> Result<(), CallError> {
         if let Some(rate) = &self.rate
             && let Err(wait) = rate.take()
         {
             let id = &self.args.spec.id;
             let text = format!("{id} is over its rate limit; try again in {} ms", wait.as_millis().max(1));
-            self.answer(submission, call::refuse(ErrorCode::RateLimited, id, text).after(wait));
-            return;
+            return Err(call::refuse(ErrorCode::RateLimited, id, text).after(wait));
         }
-        match self.life.for_call() {
-            ForCall::Run => self.run_or_queue(submission),
-            ForCall::Start => {
-                self.feed(Event::Wanted);
-                self.queue(submission, None);
-            }
-            ForCall::Wait => self.queue(submission, None),
-            ForCall::Refuse(Some(ParkReason::GivenUp)) if self.law.demanded(Monotonic::now()).is_ok() => {
-                self.feed(Event::RestartAsked);
-                self.queue(submission, None);
-            }
+        match turn {
+            ForCall::Run | ForCall::Wait => {}
+            ForCall::Start => self.feed(Event::Wanted),
             ForCall::Refuse(reason) => {
-                let error = self.refusal(reason);
-                self.answer(submission, error);
+                if self.law.demanded(Monotonic::now()).is_err() {
+                    return Err(self.refusal(reason));
+                }
+                self.feed(Event::RestartAsked);
             }
         }
+        Ok(())
     }
 
     fn answer(&mut self, submission: Box<Submission>, error: CallError) {
@@ -52,35 +85,44 @@ impl ServerState {
         let _ = submission.reply.send(Err(error));
     }
 
-    fn run_or_queue(&mut self, submission: Box<Submission>) {
-        let Some(go) = self.go() else { return self.queue(submission, None) };
+    fn run_or_queue(&mut self, submission: Box<Submission>, budget: Budget, pass: Pass) {
+        let Some(go) = self.go(pass) else { return self.queue(submission, budget, pass, None) };
         if self.bulkhead.enter() {
-            self.spawn_call(submission, Turn::Now(go));
+            self.spawn_call(submission, budget, Turn::Now(go));
         } else {
-            self.queue(submission, Some(self.args.spec.timeouts.permit));
+            self.queue(submission, budget, pass, Some(self.args.spec.timeouts.permit));
         }
     }
 
-    fn go(&self) -> Option<Go> {
+    fn go(&self, pass: Pass) -> Option<Go> {
         let live = self.live.as_ref()?;
         Some(Go {
             link: live.link.clone(),
             generation: self.generation,
             meta: live.meta.clone(),
             mirrored: self.mirrored.clone(),
+            pass,
         })
     }
 
-    fn queue(&mut self, submission: Box<Submission>, wait_max: Option<std::time::Duration>) {
+    fn queue(
+        &mut self,
+        submission: Box<Submission>,
+        budget: Budget,
+        pass: Pass,
+        wait_max: Option<std::time::Duration>,
+    ) {
         self.bulkhead.forget(|waiter| waiter.turn.is_closed());
         let (turn, rx) = oneshot::channel();
-        match self.bulkhead.admit(Waiter { call: submission.request.id, turn }) {
-            Admission::Queued => self.spawn_call(submission, Turn::Later { turn: rx, wait_max }),
+        let later = Turn::Later { turn: rx, wait_max, pass };
+        match self.bulkhead.admit(Waiter { call: submission.request.id, pass, turn }) {
+            Admission::Queued => self.spawn_call(submission, budget, later),
             Admission::Run(waiter) => {
-                self.spawn_call(submission, Turn::Later { turn: rx, wait_max });
+                self.spawn_call(submission, budget, later);
                 self.grant(vec![waiter]);
             }
             Admission::Full(_) => {
+                self.give_back(pass, BreakerClass::Neutral, Loss::None);
                 let (id, max) = (&self.args.spec.id, self.args.spec.limits.queue);
                 let text = format!("{id} has {max} calls waiting already (limits.queue); try again later");
                 let error = call::refuse(ErrorCode::Busy, id, text).after(std::time::Duration::from_secs(1));
@@ -89,45 +131,37 @@ impl ServerState {
         }
     }
 
-    fn spawn_call(&mut self, submission: Box<Submission>, turn: Turn) {
-        let timeouts = self.args.spec.timeouts;
-        let limits = submission.request.limits;
-        let budget = Budget::new(
-            submission.admitted,
-            limits.idle.unwrap_or(timeouts.idle),
-            limits.total.unwrap_or(timeouts.total),
-        );
+    fn spawn_call(&mut self, submission: Box<Submission>, budget: Budget, turn: Turn) {
         let id = submission.request.id;
-        let ran = matches!(turn, Turn::Now(_));
+        let (ran, pass) = match &turn {
+            Turn::Now(go) => (true, go.pass),
+            Turn::Later { pass, .. } => (false, *pass),
+        };
         let shared = self.shared.clone();
         let me: ActorRef<ServerMsg> = self.me.clone();
         let work = async move { ServerMsg::Settled(call::run(submission, turn, budget, shared).await) };
         let handle = task::spawn(&me, work, move |_| {
-            ServerMsg::Settled(Settled { call: id, ran, class: BreakerClass::Neutral, answered: false })
+            let end = End::Failed(BreakerClass::Neutral);
+            ServerMsg::Settled(Settled { call: id, ran, pass, end })
         });
         self.calls.insert(id, handle);
     }
 
     /// A call ended: its place is free.
-    pub(super) fn settle(&mut self, settled: &Settled) {
+    pub(super) fn settle(&mut self, settled: Settled) {
         self.calls.remove(&settled.call);
-        let next = if settled.ran {
-            self.bulkhead.settle()
+        // The breaker has its say before the place is given to the next.
+        self.book(settled.pass, settled.end);
+        if settled.ran {
+            let next = self.bulkhead.settle();
+            self.grant(next.into_iter().collect());
         } else {
             self.bulkhead.forget(|waiter| waiter.call == settled.call);
-            None
-        };
-        if settled.answered {
-            self.law.completed();
-            self.view.calls_ok += 1;
-        } else {
-            self.view.calls_failed += 1;
         }
         self.notice_oddities();
         if self.life == Life::Draining && self.bulkhead.in_flight() == 0 {
             self.feed(Event::Drained);
         }
-        self.grant(next.into_iter().collect());
     }
 
     /// Lets these run, in order; the place of one who left meanwhile goes to the next.
@@ -135,7 +169,8 @@ impl ServerState {
         for waiter in waiters {
             let mut next = Some(waiter);
             while let Some(waiter) = next {
-                let granted = match self.go() {
+                let pass = self.breaker.renew(waiter.pass);
+                let granted = match self.go(pass) {
                     Some(go) => waiter.turn.send(Ok(go)).is_ok(),
                     None => false,
                 };

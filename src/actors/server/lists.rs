@@ -62,6 +62,8 @@ impl ServerState {
 
     pub(super) fn listed(&mut self, kind: ListKind, list: Result<ItemList, String>) {
         self.lists.remove(&kind);
+        let announced = self.live.as_ref().is_some_and(|live| live.established.offers.tools);
+        let read = list.is_ok() || !announced;
         match list {
             Ok(mut list) => {
                 if kind == ListKind::Tools && self.mirrors_params() {
@@ -74,7 +76,6 @@ impl ServerState {
                 }
             }
             Err(cause) => {
-                let announced = self.live.as_ref().is_some_and(|live| live.established.offers.tools);
                 if kind != ListKind::Tools || announced {
                     self.mark_unread(kind, cause);
                 }
@@ -84,6 +85,9 @@ impl ServerState {
             Arc::make_mut(&mut self.catalog).listed = true;
         }
         self.publish_catalog();
+        if kind == ListKind::Tools {
+            self.probe_listed(read);
+        }
         if self.lists.is_empty() {
             self.args.registry.settled(self.args.spec.id.clone());
         }

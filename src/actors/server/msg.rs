@@ -6,6 +6,8 @@ use tokio::sync::{mpsc, oneshot};
 use crate::call::{BreakerClass, CallError, CallEvent, CallReply, CallRequest, ItemKind};
 use crate::catalog::items::{ItemList, ListKind};
 use crate::id::{CallId, Generation};
+use crate::policy::breaker::{Loss, Pass};
+use crate::policy::budget::Budget;
 use crate::time::Monotonic;
 use crate::transport::link::LinkEvent;
 use crate::transport::{ConnectError, Connection, LinkFault};
@@ -30,19 +32,53 @@ pub(crate) struct Submission {
     pub permit: tokio::sync::OwnedSemaphorePermit,
     /// When it was admitted: the total clock runs from here.
     pub admitted: Monotonic,
+    /// How often it was sent again.
+    pub repeats: u32,
 }
 
 /// How a call ended, for the books of the server actor.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Settled {
     /// The call.
     pub call: CallId,
     /// Whether it held a place in flight.
     pub ran: bool,
-    /// How it counts for the breaker.
-    pub class: BreakerClass,
-    /// Whether an answer came, whatever it said.
-    pub answered: bool,
+    /// The breaker's leave.
+    pub pass: Pass,
+    /// What became of it.
+    pub end: End,
+}
+
+/// What became of a call.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// An answer came, and the caller has it.
+    Answered(BreakerClass),
+    /// It failed, and the caller knows.
+    Failed(BreakerClass),
+    /// No answer came within a limit, and the caller knows. Whether the server still lives
+    /// decides what that means.
+    Unanswered {
+        /// The connection that it ran on.
+        generation: Generation,
+        /// Messages that had come from the server when the request went out.
+        heard: u64,
+    },
+    /// It failed in a way that another try may cure. The caller still waits.
+    Undecided(Box<Again>),
+}
+
+/// A failed call whose caller still waits.
+#[derive(Debug)]
+pub(crate) struct Again {
+    /// The call.
+    pub submission: Box<Submission>,
+    /// Its clocks, running on.
+    pub budget: Budget,
+    /// What the caller will be told if it is not tried again.
+    pub error: CallError,
+    /// Whether others ended with it.
+    pub loss: Loss,
 }
 
 /// What a server actor is told.
@@ -72,6 +108,8 @@ pub(crate) enum ServerMsg {
     Notified(Generation, LinkEvent),
     /// A timer ran out.
     Woke(Generation, Wake),
+    /// The liveness check after an unanswered call is done; the answer is whether the server lives.
+    Checked(Generation, bool),
     /// An ordered end of a connection is done.
     Disconnected(Generation),
 }

@@ -8,8 +8,10 @@ use super::cure;
 use crate::call::{BreakerClass, CallError, Delivery, ErrorCode, Origin, Phase};
 use crate::id::ServerId;
 use crate::policy::budget::Limit;
+use crate::policy::classify::Ending;
 use crate::transport::LinkFault;
-use crate::transport::link::{ExchangeError, ExchangeFault, LinkCounters};
+use crate::transport::link::{ExchangeError, ExchangeFault, LinkCounters, Reply};
+use crate::wire::envelope;
 use crate::wire::splice::SpliceError;
 
 /// The caller's parameters can't be sent.
@@ -80,7 +82,6 @@ pub(super) fn timed_out(shared: &Shared, item: &str, limit: Limit, counters: &Li
     }
     CallError::refused(code, Phase::Await, Origin::Server, text)
         .delivered(Delivery::Unknown)
-        .counting(BreakerClass::Trip)
         .on(server)
         .about(item)
         .fix(fix)
@@ -99,22 +100,21 @@ pub(super) fn failed(shared: &Shared, item: &str, error: ExchangeError, stderr: 
         Delivery::Executed => "it was executed",
     };
     let built = match error.fault {
-        ExchangeFault::Malformed(cause) => {
-            answer_error(ErrorCode::MalformedAnswer, format!("{server} broke the protocol: {cause}"))
-        }
+        ExchangeFault::Malformed(cause) => answer_error(
+            ErrorCode::MalformedAnswer,
+            Ending::Malformed,
+            format!("{server} broke the protocol: {cause}"),
+        ),
         ExchangeFault::TooLong(max) => answer_error(
             ErrorCode::FrameTooLarge,
+            Ending::TooLarge,
             format!("the answer of {server} is larger than {max} bytes (limits.frame_max)"),
         ),
         ExchangeFault::Http { status, body } => answer_error(
             ErrorCode::HttpStatus,
+            Ending::of_status(status),
             format!("{server} answered HTTP {status}{}", first_line(&shared.redactor.text(&body))),
-        )
-        .counting(if status >= 500 || status == 408 {
-            BreakerClass::Trip
-        } else {
-            BreakerClass::Neutral
-        }),
+        ),
         ExchangeFault::NeedsAuth(text) => CallError::refused(
             ErrorCode::NeedsAuth,
             Phase::Await,
@@ -127,6 +127,7 @@ pub(super) fn failed(shared: &Shared, item: &str, error: ExchangeError, stderr: 
             Origin::Server,
             format!("{server} asks to wait {} before the next call", secs(after)),
         )
+        .counting(Ending::Throttled.class(false))
         .after(after),
         ExchangeFault::Lost(fault) => lost(shared, &fault, stderr),
     };
@@ -138,8 +139,25 @@ pub(super) fn failed(shared: &Shared, item: &str, error: ExchangeError, stderr: 
     error_out
 }
 
-fn answer_error(code: ErrorCode, text: String) -> CallError {
-    CallError::refused(code, Phase::Await, Origin::Server, text).counting(BreakerClass::Trip)
+fn answer_error(code: ErrorCode, ending: Ending, text: String) -> CallError {
+    CallError::refused(code, Phase::Await, Origin::Server, text).counting(ending.class(false))
+}
+
+/// How an answer counts. What a tool reports is looked for only where it matters.
+pub(super) fn answered(reply: &Reply, count_tool_errors: bool) -> BreakerClass {
+    if !count_tool_errors {
+        return Ending::Answered.class(false);
+    }
+    let body = reply.body();
+    let value = |key| envelope::member(&body, key).and_then(|span| std::str::from_utf8(&body[span]).ok());
+    let ending = if reply.response.is_error {
+        Ending::of_rpc_code(value("code").and_then(|code| code.parse().ok()).unwrap_or_default())
+    } else if value("isError") == Some("true") {
+        Ending::ToolError
+    } else {
+        Ending::Answered
+    };
+    ending.class(true)
 }
 
 fn lost(shared: &Shared, fault: &LinkFault, stderr: &str) -> CallError {
@@ -155,7 +173,7 @@ fn lost(shared: &Shared, fault: &LinkFault, stderr: &str) -> CallError {
     }
     let look = format!("callboard mcp status {server}");
     CallError::refused(ErrorCode::ConnectionLost, Phase::Await, Origin::Transport, text)
-        .counting(BreakerClass::Trip)
+        .counting(Ending::ConnectionLost.class(false))
         .fix(cure::and(look, shared.withheld.hint(tail)))
 }
 

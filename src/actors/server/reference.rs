@@ -48,7 +48,16 @@ impl ServerRef {
         let Ok(permit) = permit.acquire_owned().await else { return Err(actor_gone(&self.id)) };
         let (reply, answer) = oneshot::channel();
         let (name, admitted) = (name.to_owned(), Monotonic::now());
-        self.submit(Box::new(Submission { request, kind, name, events: None, reply, permit, admitted }));
+        self.submit(Box::new(Submission {
+            request,
+            kind,
+            name,
+            events: None,
+            reply,
+            permit,
+            admitted,
+            repeats: 0,
+        }));
         answer.await.unwrap_or_else(|_| Err(actor_gone(&self.id)))
     }
 

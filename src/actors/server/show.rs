@@ -23,6 +23,11 @@ impl ServerState {
             self.view.late = late;
             self.dirty = true;
         }
+        let breaker = self.breaker_view();
+        if breaker.state != self.view.breaker.state || breaker.failures != self.view.breaker.failures {
+            self.view.breaker = breaker;
+            self.dirty = true;
+        }
         self.view.in_flight = self.bulkhead.in_flight();
         self.view.queued = self.bulkhead.queued();
         self.refresh_stderr();

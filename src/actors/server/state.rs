@@ -18,8 +18,11 @@ use crate::actors::task::{self, TaskHandle};
 use crate::call::CallError;
 use crate::catalog::items::{ListKind, ServerCatalog};
 use crate::id::{CallId, Generation};
+use crate::policy::breaker::{Breaker, Pass};
 use crate::policy::bulkhead::Bulkhead;
+use crate::policy::classify::Ending;
 use crate::policy::lifecycle::{Action, Event, FaultKind, Life, Next};
+use crate::policy::replay::ReplayBudget;
 use crate::policy::restart::{Cause, RestartLaw, Verdict};
 use crate::time::{self, Monotonic};
 use crate::transport::handshake::Established;
@@ -45,6 +48,7 @@ pub(super) struct Live {
 /// A call that waits for a place or for the server.
 pub(super) struct Waiter {
     pub call: CallId,
+    pub pass: Pass,
     pub turn: oneshot::Sender<Result<Go, CallError>>,
 }
 
@@ -65,6 +69,11 @@ pub(crate) struct ServerState {
     remembered: Option<Revision>,
     pub(super) rate: Option<RateLimit>,
     pub(super) bulkhead: Bulkhead<Waiter>,
+    pub(super) breaker: Breaker,
+    pub(super) replays: ReplayBudget,
+    /// Unanswered calls, until it is known whether the server lives.
+    pub(super) suspects: Vec<Pass>,
+    pub(super) liveness: Option<TaskHandle>,
     pub(super) calls: HashMap<CallId, TaskHandle>,
     pub(super) catalog: Arc<ServerCatalog>,
     /// Parameters that tools want in headers (modern HTTP).
@@ -94,6 +103,7 @@ impl ServerState {
                 server: id.clone(),
                 redactor: args.redactor.clone(),
                 withheld: args.withheld.clone(),
+                count_tool_errors: args.spec.breaker.count_tool_errors,
             }),
             life: Life::Dormant,
             generation,
@@ -106,6 +116,10 @@ impl ServerState {
             remembered: args.remembered,
             rate: args.spec.rate.map(RateLimit::new),
             bulkhead: Bulkhead::new(args.spec.limits.in_flight, args.spec.limits.queue),
+            breaker: Breaker::new(args.spec.breaker),
+            replays: ReplayBudget::default(),
+            suspects: Vec::new(),
+            liveness: None,
             calls: HashMap::new(),
             catalog: Arc::new(ServerCatalog::empty(id, generation)),
             mirrored: Arc::default(),
@@ -145,6 +159,8 @@ impl ServerState {
         match action {
             Action::Connect => self.begin_attempt(),
             Action::WakeAt(at) => self.wake_at("backoff", at, Wake::Backoff),
+            // The list of a connection that is the probe decides about those who wait.
+            Action::AdmitWaiting if self.breaker.connection_decides() => {}
             Action::AdmitWaiting => {
                 let first = self.bulkhead.open();
                 self.grant(first);
@@ -255,9 +271,21 @@ impl ServerState {
         self.park_texts(&error.fault, &error.stderr, why);
         self.disconnect();
         self.feed(Event::ConnectFailed(kind));
+        let ending = match &error.fault {
+            LinkFault::Config(_) => Ending::Refused,
+            LinkFault::NeedsAuth(_) => Ending::WantsCredentials,
+            LinkFault::Throttled { .. } => Ending::Throttled,
+            _ => Ending::ConnectFailed,
+        };
+        let moved = self.breaker.connect_failed(ending.class(false), Monotonic::now());
+        self.breaker_moved(moved);
     }
 
     pub(super) fn lost(&mut self, fault: LinkFault) {
+        if self.live.is_none() {
+            // It was noticed before, by a call that ended with it.
+            return;
+        }
         let stderr = match (&fault, &self.live) {
             (LinkFault::Exited { stderr, .. }, _) => stderr.clone(),
             (_, Some(live)) => live.link.stderr_tail(),
@@ -268,6 +296,13 @@ impl ServerState {
         self.park_texts(&fault, &stderr, why);
         self.disconnect();
         self.feed(Event::Lost(kind));
+        self.probe_listed(false);
+    }
+
+    /// A fresh connection has read its list of tools, or can't any more: counts if it is the probe.
+    pub(super) fn probe_listed(&mut self, read: bool) {
+        let moved = self.breaker.listed(read, Monotonic::now());
+        self.breaker_moved(moved);
     }
 
     /// What a fault means for the next attempt.
@@ -315,6 +350,7 @@ impl ServerState {
     /// Ends the current connection or attempt in order, in the background.
     fn disconnect(&mut self) {
         self.bulkhead.close();
+        self.suspects_lost();
         self.refresh_stderr();
         let from_attempt = self.attempt.take().and_then(|(attempt, _task)| attempt.take());
         let link = self.live.take().map(|live| live.link).or(from_attempt);
@@ -338,7 +374,9 @@ impl ServerState {
 
     pub(super) fn restart_asked(&mut self) {
         self.law.forgive();
+        let moved = self.breaker.reset();
         self.feed(Event::RestartAsked);
+        self.breaker_moved(moved);
     }
 
     pub(super) fn stop_asked(&mut self, done: oneshot::Sender<()>) {
@@ -398,6 +436,7 @@ impl ServerState {
     /// Lets go of everything; tasks end with their handles.
     pub(super) fn release(&mut self) {
         self.bulkhead.drain_waiting();
+        self.liveness = None;
         self.calls.clear();
         self.lists.clear();
         self.timers.clear();

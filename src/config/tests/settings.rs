@@ -50,6 +50,7 @@ fn every_key_maps_to_one_field_and_back() {
                 Setting::Word(words.iter().find(|other| **other != word).unwrap())
             }
             Setting::Duration(duration) => Setting::Duration(duration + Duration::from_secs(1)),
+            Setting::Flag(flag) => Setting::Flag(!flag),
             Setting::Count(64) if key.name == "naming.name_len_max" => Setting::Count(32),
             Setting::Count(count) => Setting::Count(count + 1),
             Setting::Bytes(bytes) => Setting::Bytes(bytes + 1),

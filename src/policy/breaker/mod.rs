@@ -15,7 +15,20 @@ use crate::time::Monotonic;
 pub struct Pass {
     /// Results of an older epoch change nothing.
     epoch: u64,
+    /// In the order in which calls went out.
+    number: u64,
     kind: PassKind,
+}
+
+/// Whether a call ended together with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Loss {
+    /// It ended alone.
+    None,
+    /// Its own request was lost (HTTP): calls that were out at the same time may be, for the same reason.
+    Request,
+    /// The whole connection ended.
+    Connection(Generation),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -96,29 +109,33 @@ pub struct Breaker {
     spec: BreakerSpec,
     state: State,
     epoch: u64,
+    /// The number of the next pass.
+    next: u64,
     /// The connection whose end was counted last: its calls fail together and count once.
     lost: Option<Generation>,
+    /// The calls before this one were out when the last counted loss happened.
+    lost_before: u64,
 }
 
 impl Breaker {
     /// A closed breaker. `failures: 0` never opens.
     pub fn new(spec: BreakerSpec) -> Self {
-        Self { spec, state: State::Closed { failures: 0 }, epoch: 0, lost: None }
+        Self { spec, state: State::Closed { failures: 0 }, epoch: 0, next: 0, lost: None, lost_before: 0 }
     }
 
     /// A call wants to go to the server, which is `connected` or not.
     pub fn admit(&mut self, now: Monotonic, connected: bool) -> Admit {
         match self.state {
-            State::Closed { .. } => Admit::Pass(self.pass()),
+            State::Closed { .. } => Admit::Pass(self.pass(PassKind::Plain)),
             State::Open { until } if now < until => Admit::Refuse(Refusal::Open(until - now)),
             State::HalfOpen(Probe::Call | Probe::Connection) => Admit::Refuse(Refusal::Probing),
             State::Open { .. } | State::HalfOpen(Probe::Wanted) => {
                 let probe = if connected { Probe::Call } else { Probe::Connection };
                 self.enter(State::HalfOpen(probe));
                 if connected {
-                    Admit::Pass(Pass { epoch: self.epoch, kind: PassKind::Probe })
+                    Admit::Pass(self.pass(PassKind::Probe))
                 } else {
-                    Admit::Connect(self.pass())
+                    Admit::Connect(self.pass(PassKind::Plain))
                 }
             }
         }
@@ -126,31 +143,28 @@ impl Breaker {
 
     /// The pass of a call that waited and runs now: a probe stays the probe, the others belong to
     /// the present epoch.
-    pub fn renew(&self, pass: Pass) -> Pass {
-        if pass.is_probe() { pass } else { self.pass() }
+    pub fn renew(&mut self, pass: Pass) -> Pass {
+        if pass.is_probe() { pass } else { self.pass(PassKind::Plain) }
     }
 
-    fn pass(&self) -> Pass {
-        Pass { epoch: self.epoch, kind: PassKind::Plain }
+    fn pass(&mut self, kind: PassKind) -> Pass {
+        self.next += 1;
+        Pass { epoch: self.epoch, number: self.next, kind }
     }
 
-    /// A call ended. `lost` names the connection when it ended with it: all calls that end with
-    /// one connection are one incident.
-    pub fn settle(
-        &mut self,
-        pass: Pass,
-        class: BreakerClass,
-        lost: Option<Generation>,
-        now: Monotonic,
-    ) -> Move {
+    /// A call ended. All calls that end with one connection, or are lost while they were out together,
+    /// are one incident and count once.
+    pub fn settle(&mut self, pass: Pass, class: BreakerClass, loss: Loss, now: Monotonic) -> Move {
         if pass.epoch != self.epoch {
             return Move::Stayed;
         }
         match (self.state, class) {
             (State::Closed { .. }, BreakerClass::Trip) => {
-                let counted = lost.is_some() && lost == self.lost;
-                self.lost = lost.or(self.lost);
-                if counted { Move::Stayed } else { self.trip(now) }
+                if self.is_counted(pass, loss) {
+                    return Move::Stayed;
+                }
+                self.count(loss);
+                self.trip(now)
             }
             (State::Closed { .. }, BreakerClass::Heal) => {
                 self.state = State::Closed { failures: 0 };
@@ -159,7 +173,7 @@ impl Breaker {
             (State::HalfOpen(Probe::Call), _) if pass.is_probe() => match class {
                 BreakerClass::Heal => self.close(),
                 BreakerClass::Trip | BreakerClass::Exhausted => {
-                    self.lost = lost.or(self.lost);
+                    self.count(loss);
                     self.open(now)
                 }
                 BreakerClass::Neutral => {
@@ -217,6 +231,24 @@ impl Breaker {
             State::Closed { failures } => Standing::Closed(failures),
             State::Open { until } if now < until => Standing::Open(until),
             State::Open { .. } | State::HalfOpen(_) => Standing::HalfOpen,
+        }
+    }
+
+    /// Whether that loss belongs to an incident that was counted.
+    fn is_counted(&self, pass: Pass, loss: Loss) -> bool {
+        match loss {
+            Loss::None => false,
+            Loss::Request => pass.number <= self.lost_before,
+            Loss::Connection(generation) => pass.number <= self.lost_before || self.lost == Some(generation),
+        }
+    }
+
+    fn count(&mut self, loss: Loss) {
+        if loss != Loss::None {
+            self.lost_before = self.next;
+        }
+        if let Loss::Connection(generation) = loss {
+            self.lost = Some(generation);
         }
     }
 

@@ -29,7 +29,7 @@ fn pass(breaker: &mut Breaker, now: Monotonic) -> Pass {
 /// One call from its pass to its class.
 fn call(breaker: &mut Breaker, now: Monotonic, class: BreakerClass) -> Move {
     let pass = pass(breaker, now);
-    breaker.settle(pass, class, None, now)
+    breaker.settle(pass, class, Loss::None, now)
 }
 
 /// Opened at `now`.
@@ -108,9 +108,13 @@ fn the_probing_call_decides() {
         assert_eq!(breaker.listed(true, at(0)), Move::Stayed);
         breaker.connect_failed(BreakerClass::Neutral, at(0));
         assert_eq!(breaker.admit(at(60_500), true), Admit::Refuse(Refusal::Probing));
-        assert_eq!(breaker.settle(probe, class, None, at(61_000)), moved, "{class:?}");
+        assert_eq!(breaker.settle(probe, class, Loss::None, at(61_000)), moved, "{class:?}");
         assert_eq!(breaker.standing(at(61_000)), standing, "{class:?}");
-        assert_eq!(breaker.settle(probe, BreakerClass::Trip, None, at(61_000)), Move::Stayed, "told twice");
+        assert_eq!(
+            breaker.settle(probe, BreakerClass::Trip, Loss::None, at(61_000)),
+            Move::Stayed,
+            "told twice"
+        );
         assert_eq!(breaker.standing(at(61_000)), standing);
     }
 }
@@ -120,7 +124,7 @@ fn a_probe_that_said_nothing_leaves_its_place_to_the_next_call() {
     for connected in [true, false] {
         let mut breaker = opened(at(0));
         let probe = pass(&mut breaker, at(60_000));
-        breaker.settle(probe, BreakerClass::Neutral, None, at(60_100));
+        breaker.settle(probe, BreakerClass::Neutral, Loss::None, at(60_100));
         assert_eq!(breaker.connect_failed(BreakerClass::Trip, at(60_100)), Move::Stayed);
         assert_eq!(breaker.listed(true, at(0)), Move::Stayed);
         let next = breaker.admit(at(60_100), connected);
@@ -133,12 +137,12 @@ fn a_probe_that_said_nothing_leaves_its_place_to_the_next_call() {
 fn on_a_dead_transport_the_fresh_connection_and_its_list_are_the_probe() {
     let mut breaker = opened(at(0));
     let Admit::Connect(waiting) = breaker.admit(at(60_000), false) else { panic!("not connecting") };
-    assert_eq!(breaker.settle(waiting, BreakerClass::Trip, None, at(60_001)), Move::Stayed);
+    assert_eq!(breaker.settle(waiting, BreakerClass::Trip, Loss::None, at(60_001)), Move::Stayed);
     assert_eq!(breaker.listed(true, at(0)), Move::Closed);
     assert_eq!(breaker.standing(at(61_000)), Standing::Closed(0));
     // The call that waited runs now and counts like any other.
     let waiting = breaker.renew(waiting);
-    assert_eq!(breaker.settle(waiting, BreakerClass::Trip, None, at(61_000)), Move::Stayed);
+    assert_eq!(breaker.settle(waiting, BreakerClass::Trip, Loss::None, at(61_000)), Move::Stayed);
     assert_eq!(breaker.standing(at(61_000)), Standing::Closed(1));
 
     let mut breaker = opened(at(0));
@@ -169,37 +173,57 @@ fn a_probe_that_waited_stays_the_probe() {
     let mut breaker = opened(at(0));
     let probe = pass(&mut breaker, at(60_000));
     assert_eq!(breaker.renew(probe), probe);
-    assert_eq!(breaker.settle(breaker.renew(probe), BreakerClass::Heal, None, at(63_000)), Move::Closed);
+    let probe = breaker.renew(probe);
+    assert_eq!(breaker.settle(probe, BreakerClass::Heal, Loss::None, at(63_000)), Move::Closed);
 }
 
 #[test]
 fn all_calls_that_end_with_one_connection_are_one_incident() {
     let mut breaker = Breaker::new(spec(3));
-    let died = Some(Generation(7));
+    let died = Loss::Connection(Generation(7));
     let passes: Vec<Pass> = (0..16).map(|_| pass(&mut breaker, at(0))).collect();
     for one in passes {
         assert_eq!(breaker.settle(one, BreakerClass::Trip, died, at(0)), Move::Stayed);
     }
     assert_eq!(breaker.standing(at(0)), Standing::Closed(1));
     let one = pass(&mut breaker, at(1));
-    breaker.settle(one, BreakerClass::Trip, None, at(1));
+    breaker.settle(one, BreakerClass::Trip, Loss::None, at(1));
     assert_eq!(breaker.standing(at(1)), Standing::Closed(2), "another kind of failure counts");
     let one = pass(&mut breaker, at(2));
     breaker.settle(one, BreakerClass::Trip, died, at(2));
     assert_eq!(breaker.standing(at(2)), Standing::Closed(2), "still the same incident");
     let one = pass(&mut breaker, at(3));
-    assert_eq!(breaker.settle(one, BreakerClass::Trip, Some(Generation(8)), at(3)), Move::Opened);
+    assert_eq!(breaker.settle(one, BreakerClass::Trip, Loss::Connection(Generation(8)), at(3)), Move::Opened);
+}
+
+#[test]
+fn requests_that_were_out_together_and_are_lost_are_one_incident() {
+    let mut breaker = Breaker::new(spec(3));
+    for failures in 1..3 {
+        let out: Vec<Pass> = (0..16).map(|_| pass(&mut breaker, at(0))).collect();
+        for one in out {
+            assert_eq!(breaker.settle(one, BreakerClass::Trip, Loss::Request, at(0)), Move::Stayed);
+        }
+        assert_eq!(breaker.standing(at(0)), Standing::Closed(failures));
+    }
+    let (first, second) = (pass(&mut breaker, at(1)), pass(&mut breaker, at(1)));
+    breaker.settle(first, BreakerClass::Heal, Loss::None, at(1));
+    assert_eq!(breaker.settle(second, BreakerClass::Trip, Loss::Request, at(1)), Move::Stayed);
+    assert_eq!(breaker.standing(at(1)), Standing::Closed(1), "a loss after an answer is a new one");
 }
 
 #[test]
 fn a_lost_probe_is_counted_with_its_connection() {
     let mut breaker = opened(at(0));
     let probe = pass(&mut breaker, at(60_000));
-    assert_eq!(breaker.settle(probe, BreakerClass::Trip, Some(Generation(9)), at(60_001)), Move::Opened);
+    assert_eq!(
+        breaker.settle(probe, BreakerClass::Trip, Loss::Connection(Generation(9)), at(60_001)),
+        Move::Opened
+    );
     let probe = pass(&mut breaker, at(120_001));
-    breaker.settle(probe, BreakerClass::Heal, None, at(120_002));
+    breaker.settle(probe, BreakerClass::Heal, Loss::None, at(120_002));
     let late = pass(&mut breaker, at(120_003));
-    breaker.settle(late, BreakerClass::Trip, Some(Generation(9)), at(120_003));
+    breaker.settle(late, BreakerClass::Trip, Loss::Connection(Generation(9)), at(120_003));
     assert_eq!(breaker.standing(at(120_003)), Standing::Closed(0), "that end was counted already");
 }
 
@@ -212,16 +236,16 @@ fn late_results_of_an_older_epoch_change_nothing() {
     }
     for (n, late) in old.iter().enumerate() {
         let class = if n % 2 == 0 { BreakerClass::Heal } else { BreakerClass::Trip };
-        assert_eq!(breaker.settle(*late, class, None, at(1_000)), Move::Stayed);
+        assert_eq!(breaker.settle(*late, class, Loss::None, at(1_000)), Move::Stayed);
         assert_eq!(breaker.standing(at(1_000)), Standing::Open(at(60_000)));
     }
     let probe = pass(&mut breaker, at(60_000));
     for late in &old {
-        assert_eq!(breaker.settle(*late, BreakerClass::Heal, None, at(60_001)), Move::Stayed);
+        assert_eq!(breaker.settle(*late, BreakerClass::Heal, Loss::None, at(60_001)), Move::Stayed);
     }
-    assert_eq!(breaker.settle(probe, BreakerClass::Heal, None, at(60_002)), Move::Closed);
+    assert_eq!(breaker.settle(probe, BreakerClass::Heal, Loss::None, at(60_002)), Move::Closed);
     for late in &old {
-        breaker.settle(*late, BreakerClass::Trip, None, at(60_003));
+        breaker.settle(*late, BreakerClass::Trip, Loss::None, at(60_003));
     }
     assert_eq!(breaker.standing(at(60_003)), Standing::Closed(0));
 }
@@ -258,12 +282,12 @@ fn a_person_closes_it_without_debts() {
     call(&mut breaker, at(1), BreakerClass::Trip);
     assert_eq!(breaker.reset(), Move::Stayed, "nobody was kept out");
     assert_eq!(breaker.standing(at(1)), Standing::Closed(0));
-    breaker.settle(old, BreakerClass::Trip, None, at(1));
+    breaker.settle(old, BreakerClass::Trip, Loss::None, at(1));
     assert_eq!(breaker.standing(at(1)), Standing::Closed(0), "a call of before the restart");
     let mut breaker = opened(at(0));
     let probe = pass(&mut breaker, at(60_000));
     assert_eq!(breaker.reset(), Move::Closed);
-    assert_eq!(breaker.settle(probe, BreakerClass::Trip, None, at(60_001)), Move::Stayed);
+    assert_eq!(breaker.settle(probe, BreakerClass::Trip, Loss::None, at(60_001)), Move::Stayed);
 }
 
 /// The breaker with its clock and the passes that are out, equal to every other of the same shape.
@@ -290,8 +314,9 @@ impl World {
             State::Open { .. } => State::Open { until: Monotonic::base() },
             other => other,
         };
-        let mut out: Vec<(bool, bool)> =
-            self.out.iter().map(|p| (p.epoch == self.breaker.epoch, p.is_probe())).collect();
+        let shape =
+            |p: &Pass| (p.epoch == self.breaker.epoch, p.is_probe(), p.number <= self.breaker.lost_before);
+        let mut out: Vec<(bool, bool, bool)> = self.out.iter().map(shape).collect();
         out.sort_unstable();
         (state, until, out, self.breaker.lost == Some(Generation(self.generation)))
     }
@@ -312,10 +337,27 @@ impl Hash for World {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ends {
+    Alone,
+    WithOthers,
+    WithConnection,
+}
+
+impl Ends {
+    fn loss(self, generation: u64) -> Loss {
+        match self {
+            Self::Alone => Loss::None,
+            Self::WithOthers => Loss::Request,
+            Self::WithConnection => Loss::Connection(Generation(generation)),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Tick,
     Call { connected: bool },
-    End { which: usize, class: BreakerClass, with_connection: bool },
+    End { which: usize, class: BreakerClass, loss: Ends },
     Reconnected,
     ConnectFailed(BreakerClass),
     Listed { read: bool },
@@ -338,9 +380,10 @@ fn steps() -> Vec<Step> {
         steps.extend([Trip, Heal, Neutral, Exhausted].map(|class| Step::End {
             which,
             class,
-            with_connection: false,
+            loss: Ends::Alone,
         }));
-        steps.push(Step::End { which, class: Trip, with_connection: true });
+        let together = [Ends::WithOthers, Ends::WithConnection];
+        steps.extend(together.map(|loss| Step::End { which, class: Trip, loss }));
     }
     steps
 }
@@ -359,13 +402,12 @@ fn advance(world: &World, step: &Step) -> Option<World> {
                 Admit::Refuse(_) => {}
             }
         }
-        Step::End { which, class, with_connection } => {
+        Step::End { which, class, loss } => {
             if which >= world.out.len() {
                 return None;
             }
             let pass = next.out.remove(which);
-            let lost = with_connection.then_some(Generation(world.generation));
-            next.breaker.settle(pass, class, lost, now);
+            next.breaker.settle(pass, class, loss.loss(world.generation), now);
         }
         Step::Reconnected => next.generation += 1,
         Step::ConnectFailed(class) => _ = next.breaker.connect_failed(class, now),
@@ -418,10 +460,20 @@ fn every_reachable_state_keeps_the_promises() {
     assert!(explored.states > 100 && kinds.len() >= 5, "{explored:?} {kinds:?}");
 }
 
+/// A call of the model.
+struct Out {
+    pass: Pass,
+    epoch: u64,
+    call: u64,
+}
+
 /// The breaker a second time, told in other words: a list of what counted.
 struct Model {
-    row: Vec<Option<u64>>,
+    row: Vec<Loss>,
     counted: Option<u64>,
+    /// Every call out when the last loss was counted.
+    together: BTreeSet<u64>,
+    next: u64,
     opened: Option<u64>,
     probe: Option<&'static str>,
     epoch: u64,
@@ -434,12 +486,23 @@ impl Model {
         if opened.is_some() { Move::Opened } else { Move::Closed }
     }
 
-    fn fails(&mut self, lost: Option<u64>, ms: u64) -> Move {
-        if lost.is_some() && lost == self.counted {
+    fn note(&mut self, loss: Loss) {
+        if loss != Loss::None {
+            self.together = (0..self.next).collect();
+        }
+        if let Loss::Connection(Generation(generation)) = loss {
+            self.counted = Some(generation);
+        }
+    }
+
+    fn fails(&mut self, call: Option<u64>, loss: Loss, ms: u64) -> Move {
+        let same_connection = matches!(loss, Loss::Connection(Generation(g)) if self.counted == Some(g));
+        let together = loss != Loss::None && call.is_some_and(|call| self.together.contains(&call));
+        if same_connection || together {
             return Move::Stayed;
         }
-        self.counted = lost.or(self.counted);
-        self.row.push(lost);
+        self.note(loss);
+        self.row.push(loss);
         if self.row.len() == 3 { self.turn(Some(ms)) } else { Move::Stayed }
     }
 
@@ -454,13 +517,13 @@ impl Model {
         Some(connected)
     }
 
-    fn settle(&mut self, epoch: u64, probe: bool, class: BreakerClass, lost: Option<u64>, ms: u64) -> Move {
-        if epoch != self.epoch {
+    fn settle(&mut self, out: &Out, class: BreakerClass, loss: Loss, ms: u64) -> Move {
+        if out.epoch != self.epoch {
             return Move::Stayed;
         }
         if self.opened.is_none() {
             return match class {
-                BreakerClass::Trip => self.fails(lost, ms),
+                BreakerClass::Trip => self.fails(Some(out.call), loss, ms),
                 BreakerClass::Heal => {
                     self.row.clear();
                     Move::Stayed
@@ -468,7 +531,7 @@ impl Model {
                 _ => Move::Stayed,
             };
         }
-        if !probe || self.probe != Some("call") {
+        if !out.pass.is_probe() || self.probe != Some("call") {
             return Move::Stayed;
         }
         match class {
@@ -478,7 +541,7 @@ impl Model {
                 Move::Stayed
             }
             _ => {
-                self.counted = lost.or(self.counted);
+                self.note(loss);
                 self.turn(Some(ms))
             }
         }
@@ -493,8 +556,16 @@ proptest! {
     ) {
         use BreakerClass::{Exhausted, Heal, Neutral, Trip};
         let mut breaker = Breaker::new(spec(3));
-        let mut model = Model { row: vec![], counted: None, opened: None, probe: None, epoch: 0 };
-        let (mut ms, mut out, mut generation) = (0u64, Vec::<(Pass, u64, bool)>::new(), 1u64);
+        let mut model = Model {
+            row: vec![],
+            counted: None,
+            together: BTreeSet::new(),
+            next: 0,
+            opened: None,
+            probe: None,
+            epoch: 0,
+        };
+        let (mut ms, mut out, mut generation) = (0u64, Vec::<Out>::new(), 1u64);
         for (event, class, which, wait) in history {
             let now = at(ms);
             match event {
@@ -505,19 +576,26 @@ proptest! {
                         Admit::Refuse(_) => None,
                     };
                     prop_assert_eq!(got.map(Pass::is_probe), wanted);
-                    out.extend(got.map(|pass| (pass, model.epoch, pass.is_probe())));
+                    if let Some(pass) = got {
+                        out.push(Out { pass, epoch: model.epoch, call: model.next });
+                        model.next += 1;
+                    }
                 }
                 4..=7 if !out.is_empty() => {
-                    let (pass, epoch, probe) = out.swap_remove(which % out.len());
+                    let one = out.swap_remove(which % out.len());
                     let class = [Trip, Trip, Trip, Heal, Neutral, Exhausted][usize::from(class)];
-                    let lost = (event == 7).then_some(generation);
-                    let wanted = model.settle(epoch, probe, class, lost, ms);
-                    prop_assert_eq!(breaker.settle(pass, class, lost.map(Generation), now), wanted);
+                    let loss = match event {
+                        6 => Loss::Request,
+                        7 => Loss::Connection(Generation(generation)),
+                        _ => Loss::None,
+                    };
+                    let wanted = model.settle(&one, class, loss, ms);
+                    prop_assert_eq!(breaker.settle(one.pass, class, loss, now), wanted);
                 }
                 8 => {
                     generation += 1;
                     let wanted = match (model.opened, model.probe) {
-                        (None, _) => model.fails(None, ms),
+                        (None, _) => model.fails(None, Loss::None, ms),
                         (Some(_), Some("connection")) => model.turn(Some(ms)),
                         _ => Move::Stayed,
                     };

@@ -29,7 +29,7 @@ pub fn spec(name: &str) -> ServerSpec {
     };
     ServerSpec {
         hash: format!("hash-of-{name}"),
-        trust: Trust::Trusted,
+        trust: Trust::Untrusted,
         allow_all_tools: true,
         ..ServerSpec::new(name, transport)
     }
