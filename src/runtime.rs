@@ -254,7 +254,7 @@ impl Runtime {
         let Some(path) = &self.memory else { return };
         let directory = self.directory.borrow();
         let spoken = directory.entries.values().filter_map(|entry| {
-            let revision = Revision::parse(entry.view.borrow().revision?)?;
+            let revision = Revision::parse(entry.view.borrow().remember?)?;
             Some((entry.entry.hash.clone(), revision))
         });
         if let Err(error) = memory::learn(path, &self.remembered, &spoken.collect()) {

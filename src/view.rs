@@ -169,6 +169,8 @@ pub struct ServerView {
     pub transport: &'static str,
     /// Negotiated revision.
     pub revision: Option<&'static str>,
+    /// The revision to open with next time, unless it was found behind an outage.
+    pub remember: Option<&'static str>,
     /// Name and version that the server gives itself; control characters removed.
     pub server_info: Option<String>,
     /// Trust level.
@@ -231,6 +233,7 @@ impl ServerView {
             pid: None,
             transport,
             revision: None,
+            remember: None,
             server_info: None,
             trust: Trust::default(),
             counts: ItemCounts::default(),

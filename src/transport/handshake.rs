@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::link::{ExchangeError, ExchangeFault, Link, Outbound, Reply};
+use super::probe::{self, Probe};
 use super::{LinkFault, LinkSettings, ProtocolChoice};
 use crate::wire::era::{Era, Revision};
 use crate::wire::splice::{self, MetaRewrite, RequestSplice, SpliceError};
@@ -23,6 +24,9 @@ pub const CLIENT_NAME: &str = "callboard";
 pub struct Established {
     /// The revision that both sides use from now on.
     pub revision: Revision,
+    /// The revision to open with next time; `None` when it was found behind what may have
+    /// been an outage.
+    pub remember: Option<Revision>,
     /// `name version` of the server, as it says; not yet cleaned for display.
     pub server_info: Option<String>,
     /// What it announces.
@@ -96,7 +100,7 @@ pub async fn run(
 ) -> Result<Established, HandshakeError> {
     let first = first.unwrap_or_else(|| opening(kind, settings));
     let established = match first {
-        Era::Legacy => legacy_first(link, kind, settings).await?,
+        Era::Legacy => legacy_opened(link, kind, settings).await?,
         Era::Modern => modern_first(link, kind, settings).await?,
     };
     link.inbound.set_revision(established.revision);
@@ -115,6 +119,25 @@ pub fn opening(kind: CarrierKind, settings: &LinkSettings) -> Era {
         (ProtocolChoice::Auto, Some(revision), _) => revision.era(),
         (ProtocolChoice::Auto, None, CarrierKind::Pipe) => Era::Legacy,
         (ProtocolChoice::Auto, None, CarrierKind::Http) => Era::Modern,
+    }
+}
+
+/// A server on HTTP that was remembered as an older one and refuses `initialize` may have
+/// become a newer one: asking costs one request.
+async fn legacy_opened(
+    link: &Link,
+    kind: CarrierKind,
+    settings: &LinkSettings,
+) -> Result<Established, HandshakeError> {
+    let outcome = legacy_first(link, kind, settings).await;
+    let refused =
+        matches!(outcome, Err(HandshakeError::Fault(LinkFault::Protocol(_) | LinkFault::Config(_))));
+    if !(refused && kind == CarrierKind::Http && settings.protocol == ProtocolChoice::Auto) {
+        return outcome;
+    }
+    match discover(link).await {
+        Ok(reply) if !reply.response.is_error => accept_discover(&reply.body()).or(outcome),
+        _ => outcome,
     }
 }
 
@@ -211,14 +234,33 @@ async fn modern_first(
         Ok(_) if !forced => legacy_first(link, kind, settings).await,
         Ok(reply) => Err(refused("server/discover", &rpc_error(&reply.body()))),
         Err(error) if forced => Err(HandshakeError::Fault(fault_of(error, "server/discover"))),
-        Err(error) => match (&error.fault, kind) {
-            (ExchangeFault::Http { status: 400 | 404 | 405 | 406 | 415 | 500 | 501, .. }, _)
-            | (ExchangeFault::Malformed(_), _) => legacy_first(link, kind, settings).await,
-            (ExchangeFault::Lost(LinkFault::Exited { .. } | LinkFault::Closed), CarrierKind::Pipe) => {
+        Err(error) => older_or_fault(error, link, kind, settings).await,
+    }
+}
+
+/// `server/discover` brought no answer: an older server is asked in its own way.
+async fn older_or_fault(
+    error: ExchangeError,
+    link: &Link,
+    kind: CarrierKind,
+    settings: &LinkSettings,
+) -> Result<Established, HandshakeError> {
+    if kind == CarrierKind::Pipe {
+        return match &error.fault {
+            ExchangeFault::Lost(LinkFault::Exited { .. } | LinkFault::Closed) => {
                 Err(HandshakeError::Reconnect(Era::Legacy))
             }
+            ExchangeFault::Malformed(_) => legacy_first(link, kind, settings).await,
             _ => Err(HandshakeError::Fault(fault_of(error, "server/discover"))),
-        },
+        };
+    }
+    match probe::meaning(&error.fault) {
+        Probe::Older => legacy_first(link, kind, settings).await,
+        Probe::Doubtful => {
+            let established = legacy_first(link, kind, settings).await?;
+            Ok(Established { remember: None, ..established })
+        }
+        Probe::Fault => Err(HandshakeError::Fault(fault_of(error, "server/discover"))),
     }
 }
 
@@ -357,7 +399,7 @@ fn established(result: &InitializeResult<'_>, revision: Revision, meta: MetaRewr
         _ => None,
     };
     let offers = Offers { tools: has("tools"), resources: has("resources"), prompts: has("prompts") };
-    Established { revision, server_info, offers, instructions, meta }
+    Established { revision, remember: Some(revision), server_info, offers, instructions, meta }
 }
 
 fn rpc_error(body: &Bytes) -> RpcError {

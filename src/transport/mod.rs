@@ -11,6 +11,7 @@ pub mod list;
 pub mod liveness;
 pub mod memory;
 mod pipe;
+mod probe;
 pub mod progress;
 pub mod stderr;
 pub mod stdio;

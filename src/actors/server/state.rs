@@ -234,7 +234,8 @@ impl ServerState {
         }
         let Connection { link, mut events, established } = connection;
         self.attempt = None;
-        self.remembered = Some(established.revision);
+        self.remembered = established.remember;
+        self.view.remember = established.remember.map(Revision::as_str);
         self.view.pid = link.pid();
         self.view.revision = Some(established.revision.as_str());
         self.view.server_info = established.server_info.as_deref().map(|info| self.clean(info));

@@ -12,29 +12,105 @@ async fn a_modern_server_is_found_with_one_request() {
     assert_eq!(methods, ["server/discover", "tools/list"]);
 }
 
+/// What a server answers to `server/discover`, and what we do then.
+type Row = (&'static str, fn(&Seen) -> Answer, Then);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Then {
+    /// `initialize`, and that is remembered.
+    Older,
+    /// `initialize`, and that is not remembered.
+    Doubtful,
+    /// Nothing more: the attempt failed.
+    Fails,
+}
+
+fn plain(status: u16) -> Answer {
+    Answer::status(status).with("content-type", "text/plain").body("what is this?")
+}
+
+const ROWS: [Row; 37] = [
+    ("200 -32601", |seen| Answer::error(200, &seen.id(), -32601, "Method not found"), Then::Older),
+    ("200 -32600", |seen| Answer::error(200, &seen.id(), -32600, "Invalid Request"), Then::Older),
+    ("200 -32602", |seen| Answer::error(200, &seen.id(), -32602, "Invalid params"), Then::Older),
+    ("200 -32603", |seen| Answer::error(200, &seen.id(), -32603, "Internal error"), Then::Older),
+    ("200 -32000", |seen| Answer::error(200, &seen.id(), -32000, "not initialized"), Then::Older),
+    ("200 -32002", |seen| Answer::error(200, &seen.id(), -32002, "before initialization"), Then::Older),
+    ("200 code 0", |seen| Answer::error(200, &seen.id(), 0, "no"), Then::Older),
+    ("200 code 7", |seen| Answer::error(200, &seen.id(), 7, "no"), Then::Older),
+    ("200 id null", |_| Answer::error(200, &serde_json::Value::Null, -32600, "no session"), Then::Older),
+    ("200 {}", |seen| Answer::result(seen, "{}"), Then::Older),
+    ("200 page", |_| Answer::status(200).with("content-type", "text/html").body("<html>hi"), Then::Older),
+    ("200 text", |_| plain(200), Then::Older),
+    ("200 other JSON", |_| Answer::json(r#"{"status":"ok"}"#), Then::Older),
+    ("200 nothing", |_| Answer::status(200), Then::Older),
+    ("202 nothing", |_| Answer::status(202), Then::Older),
+    ("204", |_| Answer::status(204), Then::Older),
+    ("200 empty stream", |_| Answer::events(""), Then::Doubtful),
+    ("400 -32000", |_| Answer::error(400, &serde_json::Value::Null, -32000, "Bad Request"), Then::Older),
+    ("400 JSON", |_| Answer::status(400).with("content-type", "application/json").body("{}"), Then::Older),
+    ("400 text", |_| Answer::status(400).body("Missing session ID"), Then::Older),
+    ("404", |_| Answer::status(404), Then::Older),
+    ("404 -32601", |seen| Answer::error(404, &seen.id(), -32601, "Method not found"), Then::Older),
+    ("405", |_| plain(405), Then::Older),
+    ("406", |_| plain(406), Then::Older),
+    ("409", |_| plain(409), Then::Older),
+    ("415", |_| plain(415), Then::Older),
+    ("422", |_| Answer::error(422, &serde_json::Value::Null, -32600, "unprocessable"), Then::Older),
+    ("422 text", |_| plain(422), Then::Older),
+    ("428", |_| plain(428), Then::Older),
+    ("501", |_| plain(501), Then::Older),
+    ("500", |_| plain(500), Then::Doubtful),
+    ("502", |_| plain(502), Then::Fails),
+    ("503", |_| plain(503), Then::Fails),
+    ("503 later", |_| plain(503).with("retry-after", "3"), Then::Fails),
+    ("504", |_| plain(504), Then::Fails),
+    ("408", |_| plain(408), Then::Fails),
+    ("hang up", |_| Answer::Hangup, Then::Fails),
+];
+
 #[tokio::test]
-async fn a_legacy_server_is_found_behind_each_refusal_of_the_probe() {
-    let refusals: [fn(&Seen) -> Answer; 7] = [
-        |_| Answer::error(400, &serde_json::Value::Null, -32000, "Bad Request: Server not initialized"),
-        |_| Answer::status(404),
-        |_| Answer::status(405),
-        |_| Answer::status(400).body("Missing session ID"),
-        |seen| Answer::error(200, &seen.id(), -32601, "Method not found"),
-        |seen| Answer::error(404, &seen.id(), -32601, "Method not found"),
-        |seen| Answer::result(seen, "{}"),
-    ];
-    for (n, refusal) in refusals.into_iter().enumerate() {
+async fn what_old_servers_answer_to_the_probe_leads_to_initialize_and_an_outage_is_not_remembered() {
+    for (name, answer, then) in ROWS {
         let (rig, outcome) = shake(ProtocolChoice::Auto, move |seen| match seen.method().as_str() {
-            "server/discover" => refusal(seen),
+            "server/discover" => answer(seen),
             _ => polite(seen),
         })
         .await;
-        let established = outcome.unwrap_or_else(|e| panic!("refusal {n}: {e:?}"));
-        assert_eq!(established.revision, Revision::R2025_11_25, "refusal {n}");
+        let Ok(established) = outcome else {
+            assert_eq!(then, Then::Fails, "{name}: {outcome:?}");
+            assert!(rig.server.calls("initialize").is_empty(), "{name}");
+            continue;
+        };
+        let remember = (then == Then::Older).then_some(Revision::R2025_11_25);
+        assert_ne!(then, Then::Fails, "{name}");
+        assert_eq!((established.revision, established.remember), (Revision::R2025_11_25, remember), "{name}");
         rig.call("tools/list").await.unwrap();
+        assert_eq!(rig.server.calls("server/discover").len(), 1, "{name}");
         let initialize = &rig.server.calls("initialize")[0];
-        assert_eq!(initialize.header("mcp-protocol-version"), None, "refusal {n}");
+        assert_eq!(initialize.header("mcp-protocol-version"), None, "{name}");
     }
+}
+
+#[tokio::test]
+async fn a_server_that_was_remembered_and_changed_is_found_out() {
+    let newer = |seen: &Seen| polite_modern(seen, "{}");
+    let refuses = |seen: &Seen| match seen.method().as_str() {
+        "initialize" => plain(404),
+        _ => polite_modern(seen, "{}"),
+    };
+    for (n, script) in [newer, refuses as fn(&Seen) -> Answer].into_iter().enumerate() {
+        let rig = raw(ProtocolChoice::Auto, script).await;
+        let settings =
+            LinkSettings { remembered: Some(Revision::R2025_06_18), ..settings(ProtocolChoice::Auto) };
+        let established = within(run(&rig.link, CarrierKind::Http, &settings, None)).await.unwrap();
+        assert_eq!(established.remember, Some(Revision::R2026_07_28), "{n}");
+        assert_eq!(rig.server.seen()[0].method(), "initialize", "{n}");
+    }
+    let rig = raw(ProtocolChoice::Auto, polite).await;
+    let settings = LinkSettings { remembered: Some(Revision::R2026_07_28), ..settings(ProtocolChoice::Auto) };
+    let established = within(run(&rig.link, CarrierKind::Http, &settings, None)).await.unwrap();
+    assert_eq!(established.remember, Some(Revision::R2025_11_25));
 }
 
 #[tokio::test]
