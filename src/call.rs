@@ -96,7 +96,8 @@ pub struct Grant {
 /// The answer of a server, byte for byte.
 #[derive(Clone, Debug)]
 pub struct CallReply {
-    /// The whole JSON-RPC response as the server sent it (its id is ours).
+    /// The whole JSON-RPC response as the server sent it (its id is ours), on one line: it never
+    /// holds LF or CR. Where a server wrote it over several lines, each line end is a space.
     pub frame: Bytes,
     /// Where the value of `result` or `error` stands in `frame`.
     pub body: Range<usize>,
@@ -122,7 +123,7 @@ impl CallReply {
 /// What reaches a caller while its call runs.
 #[derive(Clone, Debug)]
 pub enum CallEvent {
-    /// The `params` of a progress notification for this call, as sent.
+    /// The `params` of a progress notification for this call, as sent, on one line.
     Progress(Bytes),
 }
 

@@ -279,6 +279,8 @@ impl Inbound {
         };
         match waiting {
             Some(waiting) => {
+                // Checked before: a line end can only be white space now, and the spans stay.
+                let frame = splice::one_line(frame);
                 let _ = waiting.answer.send(Ok(Reply { frame, response }));
             }
             None => {
@@ -297,6 +299,7 @@ impl Inbound {
         method: std::ops::Range<usize>,
         params: Option<std::ops::Range<usize>>,
     ) {
+        let frame = splice::one_line(frame);
         let name = String::from_utf8_lossy(&frame[method]).into_owned();
         if name == "notifications/progress" {
             if let Some(params) = params.map(|span| frame.slice(span)) {

@@ -23,7 +23,7 @@ pub const LINK_EVENTS_MAX: usize = 256;
 /// An answer, byte for byte, with its spans.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    /// The whole message.
+    /// The whole message, on one line: what were line ends between its tokens are spaces.
     pub frame: Bytes,
     /// Its envelope.
     pub response: Response,
@@ -101,7 +101,7 @@ pub enum LinkEvent {
     Notification {
         /// Its method.
         method: String,
-        /// The whole message.
+        /// The whole message, on one line.
         frame: Bytes,
     },
     /// The server began a new session in the middle of this connection, or the stream of

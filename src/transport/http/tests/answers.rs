@@ -287,3 +287,55 @@ async fn the_modern_era_never_resumes() {
     assert!(rig.server.seen().iter().all(|s| s.verb == "POST"));
     assert_eq!(Revision::R2026_07_28.as_str(), rig.server.seen()[0].header("mcp-protocol-version").unwrap());
 }
+
+/// An answer over several lines, with every kind of line end and with escapes that only look like one.
+fn pretty(seen: &Seen) -> String {
+    let id = seen.id();
+    format!(
+        "\r\n{{\n  \"jsonrpc\": \"2.0\",\r\n\t\"id\": {id},\r  \"result\": {{\n    \"text\": \"a\\nb\\r\\u000ac\",\n    \"n\": 1.50e0,\n    \"n\": []\n  }}\n}}\n\n"
+    )
+}
+
+#[tokio::test]
+async fn an_answer_over_several_lines_fits_on_one_and_is_the_same_otherwise() {
+    let json = answering(|seen| Answer::json(pretty(seen))).await;
+    let exchange = json.start("tools/call");
+    let sent = format!("\r\n{{\n  \"jsonrpc\": \"2.0\",\r\n\t\"id\": {},", exchange.id);
+    let reply = answer(exchange).await.unwrap();
+    let frame = std::str::from_utf8(&reply.frame).unwrap();
+    assert!(!frame.contains(['\n', '\r']), "{frame:?}");
+    assert!(frame.starts_with(&sent.replace(['\n', '\r'], " ")), "{frame:?}");
+    let body = r#"{     "text": "a\nb\r\u000ac",     "n": 1.50e0,     "n": []   }"#;
+    assert_eq!(text(&reply), body, "spans, escapes, numbers and repeated keys stay");
+
+    let stream = answering(|seen| {
+        let lines = pretty(seen).replace("\r\n", "\n").replace('\r', "\n");
+        let data: String = lines.lines().map(|line| format!("data: {line}\n")).collect();
+        Answer::events(format!("{data}\n"))
+    })
+    .await;
+    let reply = stream.call("tools/call").await.unwrap();
+    assert!(!reply.frame.iter().any(|b| matches!(b, b'\n' | b'\r')));
+    assert_eq!(text(&reply), body);
+}
+
+#[tokio::test]
+async fn a_raw_line_end_within_a_string_stays_a_broken_answer() {
+    let rig = answering(|seen| {
+        Answer::json(format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{{\"t\":\"a\nb\"}}}}", seen.id()))
+    })
+    .await;
+    assert!(matches!(rig.fault("tools/call").await.fault, ExchangeFault::Malformed(_)));
+}
+
+#[tokio::test]
+async fn a_notification_over_several_lines_fits_on_one() {
+    let mut rig = answering(|seen| {
+        let note = "data: {\ndata: \"jsonrpc\": \"2.0\",\ndata: \"method\": \"notifications/x\"\ndata: }\n\n";
+        Answer::events(format!("{note}{}", event(&result(seen))))
+    })
+    .await;
+    rig.call("tools/call").await.unwrap();
+    let LinkEvent::Notification { frame, .. } = rig.event().await else { panic!("another event") };
+    assert_eq!(&frame[..], br#"{ "jsonrpc": "2.0", "method": "notifications/x" }"#);
+}
