@@ -60,6 +60,17 @@ impl Client {
         Self::default()
     }
 
+    /// A client for https that trusts one authority and no other.
+    #[cfg(test)]
+    pub(super) fn trusting(authority: &[u8]) -> Self {
+        let authority = reqwest::Certificate::from_der(authority).unwrap();
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = builder(Reach::LocalTls).tls_certs_only([authority]).build().unwrap();
+        let client = Self::new();
+        client.0.local_tls.set(Ok(Built { http, has_roots: true })).unwrap();
+        client
+    }
+
     /// The client for this URL.
     pub(super) fn for_url(&self, url: &Url) -> Result<Built, LinkFault> {
         let (slot, reach) = match (is_local(url), url.scheme()) {

@@ -5,6 +5,10 @@ use crate::transport::LinkFault;
 use crate::transport::link::ExchangeFault;
 
 use super::client::CONNECT_TIMEOUT;
+use super::tls;
+
+/// Cause and cure when there is nobody to vouch for any server.
+const NO_AUTHORITIES: &str = "no certificate authorities were found: install ca-certificates, or name a PEM file with them in SSL_CERT_FILE";
 
 /// A request that got no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,15 +59,17 @@ pub(super) fn of(error: reqwest::Error, server: &str, has_roots: bool) -> LinkFa
         ));
     }
     let cause = chain(&error);
-    if !error.is_connect() {
-        return LinkFault::Network(format!("the connection to {server} broke: {cause}"));
-    }
-    let hint = if !has_roots && server.starts_with("https:") {
-        "; no certificate authorities were found on this system: install ca-certificates or set SSL_CERT_FILE"
-    } else {
-        ""
+    let (connecting, https) = (error.is_connect(), server.starts_with("https:"));
+    let cause = match tls::told(&error, server) {
+        _ if !has_roots && https && connecting => format!("{cause}; {NO_AUTHORITIES}"),
+        Some((told, cure)) => format!("{told} ({cause}); {cure}"),
+        None => cause,
     };
-    LinkFault::Network(format!("cannot connect to {server}: {cause}{hint}"))
+    LinkFault::Network(if connecting {
+        format!("cannot connect to {server}: {cause}")
+    } else {
+        format!("the connection to {server} broke: {cause}")
+    })
 }
 
 /// An error and its causes in one line, without repeating what a cause repeats.

@@ -28,11 +28,16 @@ mod side;
 mod standing;
 mod status;
 mod tasks;
+mod tls;
 
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod testserver;
+#[cfg(test)]
+mod testserver_h2;
+#[cfg(test)]
+mod testtls;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -5,13 +5,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+use super::testserver_h2 as h2;
 
 /// Limit of every wait in the tests.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Bytes of a flood written at once.
+const FLOOD_LEN: usize = 64 * 1024;
 
 /// One request as it came.
 #[derive(Clone, Debug)]
@@ -66,6 +72,12 @@ pub(super) enum Answer {
     Hangup,
     /// Nothing, for ever.
     Silence,
+    /// This answer, and no further request on this connection (HTTP/2: GOAWAY).
+    Last(Box<Answer>),
+    /// HTTP/2: the stream is refused, as one that did not run.
+    Refused,
+    /// HTTP/1: these bytes, then those again and again without end.
+    Flood { start: Vec<u8>, again: Vec<u8> },
 }
 
 impl Answer {
@@ -143,12 +155,29 @@ pub(super) struct Server {
 
 impl Server {
     pub(super) async fn start(script: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Self {
+        Self::start_with(None, script).await
+    }
+
+    /// A server that speaks TLS, and HTTP/2 where the acceptor agrees on it.
+    pub(super) async fn start_tls(
+        tls: TlsAcceptor,
+        script: impl Fn(&Seen) -> Answer + Send + Sync + 'static,
+    ) -> Self {
+        Self::start_with(Some(tls), script).await
+    }
+
+    async fn start_with(
+        tls: Option<TlsAcceptor>,
+        script: impl Fn(&Seen) -> Answer + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let origin = format!("http://{}", listener.local_addr().unwrap());
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let origin = format!("{scheme}://{}", listener.local_addr().unwrap());
         let (log_in, log) = watch::channel(Vec::new());
         let (gone_in, gone) = watch::channel(0);
         let mut tasks = JoinSet::new();
-        tasks.spawn(accept(listener, Arc::new(script), log_in, gone_in));
+        let books = Books { script: Arc::new(script), log: log_in, gone: gone_in };
+        tasks.spawn(accept(listener, tls, books));
         Self { origin, log, gone, _tasks: tasks }
     }
 
@@ -187,37 +216,55 @@ impl Server {
     }
 }
 
-async fn accept(
-    listener: TcpListener,
-    script: Script,
-    log: watch::Sender<Vec<Seen>>,
-    gone: watch::Sender<usize>,
-) {
+/// What every connection of one server works with.
+#[derive(Clone)]
+pub(super) struct Books {
+    pub(super) script: Script,
+    pub(super) log: watch::Sender<Vec<Seen>>,
+    pub(super) gone: watch::Sender<usize>,
+}
+
+impl Books {
+    /// Answers by the script and keeps the request.
+    pub(super) fn answer(&self, seen: Seen) -> Answer {
+        let answer = (self.script)(&seen);
+        self.log.send_modify(|log| log.push(seen));
+        answer
+    }
+
+    /// A client left in the middle of an answer.
+    pub(super) fn left(&self) {
+        self.gone.send_modify(|gone| *gone += 1);
+    }
+}
+
+async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, books: Books) {
     let mut connections = JoinSet::new();
     let mut count = 0;
     while let Ok((socket, _)) = listener.accept().await {
         socket.set_nodelay(true).unwrap();
-        let (script, log, gone) = (script.clone(), log.clone(), gone.clone());
-        connections.spawn(async move { serve(socket, count, script, log, gone).await });
+        let (tls, books) = (tls.clone(), books.clone());
+        connections.spawn(async move {
+            let Some(tls) = tls else { return serve(socket, count, books).await };
+            let Ok(socket) = tls.accept(socket).await else { return };
+            if socket.get_ref().1.alpn_protocol() == Some(b"h2") {
+                h2::serve(socket, count, books).await;
+            } else {
+                serve(socket, count, books).await;
+            }
+        });
         count += 1;
     }
 }
 
-async fn serve(
-    mut socket: TcpStream,
-    connection: usize,
-    script: Script,
-    log: watch::Sender<Vec<Seen>>,
-    gone: watch::Sender<usize>,
-) {
+async fn serve(mut socket: impl AsyncRead + AsyncWrite + Unpin, connection: usize, books: Books) {
     let mut buffer = Vec::new();
     while let Some(seen) = read(&mut socket, &mut buffer, connection).await {
-        let answer = script(&seen);
-        log.send_modify(|log| log.push(seen));
+        let answer = books.answer(seen);
         match write(&mut socket, answer).await {
             Wrote::Whole => {}
             Wrote::Left => {
-                gone.send_modify(|gone| *gone += 1);
+                books.left();
                 return;
             }
             Wrote::Cut => return,
@@ -225,7 +272,11 @@ async fn serve(
     }
 }
 
-async fn read(socket: &mut TcpStream, buffer: &mut Vec<u8>, connection: usize) -> Option<Seen> {
+async fn read(
+    socket: &mut (impl AsyncRead + Unpin),
+    buffer: &mut Vec<u8>,
+    connection: usize,
+) -> Option<Seen> {
     loop {
         match parse(buffer, connection) {
             Ok(Some((seen, length))) => {
@@ -275,7 +326,7 @@ enum Wrote {
     Cut,
 }
 
-async fn write(socket: &mut TcpStream, answer: Answer) -> Wrote {
+async fn write<S: AsyncRead + AsyncWrite + Unpin>(socket: &mut S, answer: Answer) -> Wrote {
     match answer {
         Answer::Full { status, headers, body } => {
             let mut head = format!("HTTP/1.1 {status} Status\r\n");
@@ -296,7 +347,18 @@ async fn write(socket: &mut TcpStream, answer: Answer) -> Wrote {
         Answer::Broken { feed } => {
             chunks(socket, "200 OK\r\ncontent-type: text/event-stream", feed, false).await
         }
-        Answer::Hangup => Wrote::Cut,
+        Answer::Hangup | Answer::Refused => Wrote::Cut,
+        Answer::Last(answer) => match Box::pin(write(socket, *answer)).await {
+            Wrote::Whole => Wrote::Cut,
+            other => other,
+        },
+        Answer::Flood { start, again } => {
+            let many = again.repeat(FLOOD_LEN.div_ceil(again.len()));
+            if socket.write_all(&start).await.is_ok() {
+                while socket.write_all(&many).await.is_ok() {}
+            }
+            Wrote::Left
+        }
         Answer::Silence => {
             let mut byte = [0];
             let _ = socket.read(&mut byte).await;
@@ -306,7 +368,7 @@ async fn write(socket: &mut TcpStream, answer: Answer) -> Wrote {
 }
 
 async fn chunks(
-    socket: &mut TcpStream,
+    socket: &mut (impl AsyncRead + AsyncWrite + Unpin),
     head: &str,
     mut feed: mpsc::UnboundedReceiver<Vec<u8>>,
     clean_end: bool,

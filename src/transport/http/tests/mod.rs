@@ -3,11 +3,14 @@
 
 mod answers;
 mod faults;
+mod floods;
 mod handshake;
+mod http2;
 mod life;
 mod requests;
 mod sessions;
 mod side;
+mod tls;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
