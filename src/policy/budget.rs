@@ -53,6 +53,11 @@ impl Budget {
         }
     }
 
+    /// When the total limit fires: nothing of the call can come after it.
+    pub fn end(&self) -> Monotonic {
+        self.started + self.total
+    }
+
     /// The limit that has fired at `now`; the total one if both have.
     pub fn fired(&self, now: Monotonic) -> Option<Limit> {
         if now >= self.started + self.total {

@@ -10,6 +10,7 @@ pub mod classify;
 #[cfg(test)]
 pub(crate) mod explore;
 pub mod lifecycle;
+pub mod pause;
 pub mod replay;
 pub mod restart;
 pub mod rules;

@@ -149,7 +149,7 @@ impl Inbound {
     pub fn fail(&self, id: u64, fault: ExchangeFault) {
         let Some(waiting) = self.lock().waiting.remove(&id) else { return };
         let delivery = match &fault {
-            ExchangeFault::Throttled(_) | ExchangeFault::NeedsAuth(_) => Delivery::NotSent,
+            ExchangeFault::NeedsAuth(_) => Delivery::NotSent,
             _ if waiting.sent => Delivery::Unknown,
             _ => Delivery::NotSent,
         };

@@ -182,6 +182,7 @@ impl Http {
         if self.server.failed.fetch_add(1, Ordering::SeqCst) >= fail.times {
             return None;
         }
+        self.server.trace.event("refused", json!({"method": method, "status": fail.status}));
         let response = Response::empty(fail.status);
         Some(match fail.retry_after_s {
             Some(seconds) => response.with("retry-after", &seconds.to_string()),

@@ -25,8 +25,8 @@ use crate::support::bad::{self, PATIENCE, Web, Yard, until};
 const FRAME_MAX: usize = 16 << 20;
 
 /// A running `badmcp --http` with the files that a test looks at.
-struct Bad {
-    web: Web,
+pub(crate) struct Bad {
+    pub(crate) web: Web,
     folder: tempfile::TempDir,
 }
 
@@ -36,7 +36,7 @@ fn runs<const N: usize>(report: &str) -> [String; N] {
 }
 
 impl Bad {
-    async fn start(flags: &str) -> Self {
+    pub(crate) async fn start(flags: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut words: Vec<String> = flags.split_whitespace().map(str::to_owned).collect();
         for file in ["trace", "control", "count"] {
@@ -60,17 +60,17 @@ impl Bad {
     }
 
     /// The events of one kind in the trace.
-    fn trace(&self, kind: &str) -> Vec<Value> {
+    pub(crate) fn trace(&self, kind: &str) -> Vec<Value> {
         bad::trace(&self.path("trace"), kind)
     }
 
     /// How often a method arrived.
-    fn count(&self, method: &str) -> usize {
+    pub(crate) fn count(&self, method: &str) -> usize {
         self.trace("in").iter().filter(|event| event["method"] == method).count()
     }
 
     /// How often the tool `count` ran.
-    fn executed(&self) -> usize {
+    pub(crate) fn executed(&self) -> usize {
         std::fs::read_to_string(self.path("count")).unwrap_or_default().lines().count()
     }
 }
@@ -420,7 +420,7 @@ async fn mirrored_parameters_are_accepted_by_a_server_that_checks_them() {
 }
 
 /// A runtime with one HTTP server of this name.
-async fn runtime(bad: &Bad, name: &str) -> callboard::runtime::Runtime {
+pub(crate) async fn runtime(bad: &Bad, name: &str) -> callboard::runtime::Runtime {
     let mut spec = support::spec(name);
     spec.transport =
         TransportSpec::Http { url: SecretText::new(bad.endpoint("/mcp").url), headers: Vec::new() };

@@ -62,6 +62,7 @@ const CRATES: [&[&str]; 7] = [
     &[
         "figment",
         "futures_util",
+        "http",
         "http_body",
         "reqwest",
         "rustix",

@@ -128,6 +128,7 @@ impl ServerState {
             Wake::Backoff => self.feed(Event::BackoffPassed),
             Wake::Refresh(kind) => self.refresh(kind),
             Wake::Drain => self.feed(Event::Drained),
+            Wake::Pause => self.pause_passed(),
         }
     }
 

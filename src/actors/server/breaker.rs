@@ -89,8 +89,7 @@ impl ServerState {
         }
         // A connection that was the probe kept the waiting calls back; now it is decided.
         if moved != Move::Stayed && ready {
-            let first = self.bulkhead.open();
-            self.grant(first);
+            self.admit_waiting();
         }
     }
 
@@ -164,6 +163,9 @@ impl ServerState {
     fn decide(&mut self, pass: Pass, again: Again) {
         let Again { mut submission, mut budget, error, loss } = again;
         self.give_back(pass, error.class, loss);
+        if let (ErrorCode::RateLimited, Some(wait)) = (error.code, error.retry_after) {
+            self.throttled(wait);
+        }
         let now = Monotonic::now();
         let effect = Effect::of(submission.kind, self.is_repeatable(submission.kind, &submission.name));
         let wanted = submission.repeats < replay::repeats_max(effect, &error)

@@ -13,6 +13,7 @@ use crate::policy::breaker::{Loss, Pass};
 use crate::policy::budget::Budget;
 use crate::policy::bulkhead::Admission;
 use crate::policy::lifecycle::{Event, ForCall, Life};
+use crate::policy::pause::Verdict;
 use crate::time::Monotonic;
 use crate::view::ParkReason;
 
@@ -33,19 +34,24 @@ impl ServerState {
     /// Decides about one call: it runs, waits, or is refused. A refusal of one that is sent again is told by
     /// the `first` failure, which says more.
     pub(super) fn admit(&mut self, submission: Box<Submission>, budget: Budget, first: Option<CallError>) {
-        let error = match self.may_run() {
-            Ok(pass) => return self.run_or_queue(submission, budget, pass),
+        let error = match self.may_run(&budget) {
+            Ok((pass, Verdict::Wait)) => return self.queue(submission, budget, pass, None),
+            Ok((pass, _)) => return self.run_or_queue(submission, budget, pass),
             Err(error) => error,
         };
         self.answer(submission, first.unwrap_or(error));
     }
 
-    /// Life, breaker and rate, in this order: a pass, or the refusal.
-    fn may_run(&mut self) -> Result<Pass, CallError> {
+    /// Life, pause, breaker and rate, in this order: a pass, or the refusal.
+    fn may_run(&mut self, budget: &Budget) -> Result<(Pass, Verdict), CallError> {
         let turn = self.life.for_call();
         match turn {
             ForCall::Refuse(Some(ParkReason::GivenUp)) | ForCall::Run | ForCall::Start | ForCall::Wait => {}
             ForCall::Refuse(reason) => return Err(self.refusal(reason)),
+        }
+        let pause = self.pause.verdict(Monotonic::now(), budget.end());
+        if let Verdict::Refuse(left) = pause {
+            return Err(self.too_early(left));
         }
         let pass = self.ask_breaker()?;
         if let Err(error) = self.begin_for_call(turn) {
@@ -54,7 +60,7 @@ impl ServerState {
             self.breaker_moved(moved);
             return Err(error);
         }
-        Ok(pass)
+        Ok((pass, pause))
     }
 
     /// The rate, and the start of a server that rests.

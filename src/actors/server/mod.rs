@@ -10,6 +10,7 @@ mod limit;
 mod lists;
 pub(crate) mod msg;
 mod outcome;
+mod pause;
 mod reference;
 mod show;
 mod state;

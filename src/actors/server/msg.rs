@@ -125,4 +125,6 @@ pub(crate) enum Wake {
     Refresh(ListKind),
     /// The drain limit.
     Drain,
+    /// The end of a pause that the server asked for.
+    Pause,
 }

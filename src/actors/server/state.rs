@@ -22,6 +22,7 @@ use crate::policy::breaker::{Breaker, Pass};
 use crate::policy::bulkhead::Bulkhead;
 use crate::policy::classify::Ending;
 use crate::policy::lifecycle::{Action, Event, FaultKind, Life, Next};
+use crate::policy::pause::Pause;
 use crate::policy::replay::ReplayBudget;
 use crate::policy::restart::{Cause, RestartLaw, Verdict};
 use crate::time::{self, Monotonic};
@@ -74,6 +75,7 @@ pub(crate) struct ServerState {
     /// Unanswered calls, until it is known whether the server lives.
     pub(super) suspects: Vec<Pass>,
     pub(super) liveness: Option<TaskHandle>,
+    pub(super) pause: Pause,
     pub(super) calls: HashMap<CallId, TaskHandle>,
     pub(super) catalog: Arc<ServerCatalog>,
     /// Parameters that tools want in headers (modern HTTP).
@@ -120,6 +122,7 @@ impl ServerState {
             replays: ReplayBudget::default(),
             suspects: Vec::new(),
             liveness: None,
+            pause: Pause::default(),
             calls: HashMap::new(),
             catalog: Arc::new(ServerCatalog::empty(id, generation)),
             mirrored: Arc::default(),
@@ -161,10 +164,7 @@ impl ServerState {
             Action::WakeAt(at) => self.wake_at("backoff", at, Wake::Backoff),
             // The list of a connection that is the probe decides about those who wait.
             Action::AdmitWaiting if self.breaker.connection_decides() => {}
-            Action::AdmitWaiting => {
-                let first = self.bulkhead.open();
-                self.grant(first);
-            }
+            Action::AdmitWaiting => self.admit_waiting(),
             Action::RefuseWaiting => self.refuse_waiting(),
             Action::Disconnect => self.disconnect(),
         }
@@ -375,6 +375,7 @@ impl ServerState {
 
     pub(super) fn restart_asked(&mut self) {
         self.law.forgive();
+        self.pause.lift();
         let moved = self.breaker.reset();
         self.feed(Event::RestartAsked);
         self.breaker_moved(moved);

@@ -54,7 +54,11 @@ impl Refusal {
                 let text = challenge::text(self.status, self.challenge.as_deref());
                 Miss::not_run(ExchangeFault::NeedsAuth(target.scrub(&text)))
             }
-            Meaning::Throttled(after) => Miss::not_run(ExchangeFault::Throttled(after)),
+            Meaning::Throttled(after) => {
+                let fault = ExchangeFault::Throttled(after);
+                // A 503 may come from a gateway whose server took the request.
+                if status::proves_not_run(self.status) { Miss::not_run(fault) } else { Miss::new(fault) }
+            }
             Meaning::Other => {
                 let body = start(&target.scrub(&String::from_utf8_lossy(&self.body)));
                 let fault = ExchangeFault::Http { status: self.status, body };
