@@ -2,7 +2,7 @@
 //! in-process peer and over a real child; by size, shape and calls in flight. Figures
 //! are ratios to the bottom rung of the same run.
 //!
-//! `cargo bench --bench call_path [-- QUICK]`; this same binary is the child (`--child`).
+//! `cargo bench --bench call_path [-- QUICK]`; other modes are at the top of `main`. This same binary is the child (`--child`).
 
 #![expect(clippy::unwrap_used, reason = "in a bench, a panic is the report")]
 #![expect(
@@ -48,6 +48,8 @@ pub struct Measured {
     pub p50: Duration,
     /// Calls per second.
     pub per_second: f64,
+    /// Processor time of this process for one call, without the child's.
+    pub cpu: Duration,
 }
 
 const MIB: usize = 1 << 20;
@@ -62,6 +64,11 @@ fn main() {
     // `only SIZE IN_FLIGHT PLACE RUNG`: one rung for a profiler.
     if let Some(at) = args.iter().position(|arg| arg == "only") {
         only(&args[at + 1..]);
+        return;
+    }
+    // `pairs SIZE IN_FLIGHT PLACE [ROUNDS]`: medians of ratios, for a machine that is not idle.
+    if let Some(at) = args.iter().position(|arg| arg == "pairs") {
+        pairs(&args[at + 1..]);
         return;
     }
     let quick = args.iter().any(|arg| arg.eq_ignore_ascii_case("quick"));
@@ -100,7 +107,50 @@ fn only(words: &[String]) {
     let rung = *Rung::ALL.iter().find(named).unwrap_or(&Rung::Front);
     let load = Load { shape: Shape::Plain, size, in_flight, calls: 1_000_000 };
     let measured = rungs::measure(rung, place, load);
-    println!("{rung:?} {place:?}: p50 {:?}, {:.0} calls/s", measured.p50, measured.per_second);
+    println!(
+        "{rung:?} {place:?}: p50 {:?}, {:.0} calls/s, {:?} of processor time each",
+        measured.p50, measured.per_second, measured.cpu
+    );
+}
+
+/// Short rounds of all rungs in turns; each is compared with the bare client of its own
+/// round, and the median of those ratios is told: other load hits both sides alike.
+fn pairs(words: &[String]) {
+    let number = |at: usize, other| words.get(at).and_then(|word| word.parse().ok()).unwrap_or(other);
+    let (size, in_flight, rounds) = (number(0, 1024), number(1, 1), number(3, 31));
+    let place = if words.iter().any(|word| word == "Child") { Where::Child } else { Where::InProcess };
+    let calls = if in_flight == 1 { 4_000 } else { 12_000 };
+    let load = Load { shape: Shape::Plain, size, in_flight, calls };
+    let mut all: Vec<Vec<Measured>> = Rung::ALL.iter().map(|_| Vec::new()).collect();
+    for round in 0..rounds {
+        // Both orders: whoever comes first finds the machine as the round before left it.
+        let mut order: Vec<usize> = (0..Rung::ALL.len()).collect();
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        for at in order {
+            all[at].push(rungs::measure(Rung::ALL[at], place, load));
+        }
+    }
+    println!("{:<8} {:>10} {:>7} {:>7} {:>9}", "rung", "p50 µs", "× p50", "× thr", "cpu µs");
+    for (rung, measured) in Rung::ALL.iter().zip(&all) {
+        let against = |ratio: fn(&Measured, &Measured) -> f64| {
+            median(measured.iter().zip(&all[0]).map(|(one, base)| ratio(one, base)).collect())
+        };
+        println!(
+            "{:<8} {:>10.2} {:>7.2} {:>7.2} {:>9.2}",
+            format!("{rung:?}"),
+            median(measured.iter().map(|m| m.p50.as_secs_f64() * 1e6).collect()),
+            against(|one, base| one.p50.as_secs_f64() / base.p50.as_secs_f64()),
+            against(|one, base| one.per_second / base.per_second),
+            median(measured.iter().map(|m| m.cpu.as_secs_f64() * 1e6).collect()),
+        );
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// Runs all rungs in turns, so that a busy moment of the machine hits each alike.
@@ -114,7 +164,7 @@ fn ladder(load: Load, place: Where) {
             let p50 = slot.as_ref().map_or(one.p50, |old| old.p50.min(one.p50));
             let per_second =
                 if better { one.per_second } else { slot.as_ref().map_or(0.0, |s| s.per_second) };
-            *slot = Some(Measured { p50, per_second });
+            *slot = Some(Measured { p50, per_second, cpu: one.cpu });
         }
     }
     let Some(base) = best.first().and_then(Option::as_ref).map(|m| (m.p50, m.per_second)) else { return };

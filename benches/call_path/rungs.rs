@@ -50,6 +50,9 @@ impl Rung {
 
 const PARAMS: &str = r#"{"name":"t","arguments":{"path":"src/lib.rs","limit":20}}"#;
 
+/// Calls before a round, one after the other.
+const WARM_UP_MAX: usize = 1_000;
+
 /// One round of one rung.
 pub fn measure(rung: Rung, place: Where, load: Load) -> Measured {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -67,11 +70,11 @@ async fn drive<F, T>(load: Load, mut call: impl FnMut() -> F) -> Measured
 where
     F: Future<Output = T>,
 {
-    for _ in 0..load.calls / 10 {
+    for _ in 0..(load.calls / 10).min(WARM_UP_MAX) {
         call().await;
     }
     let mut latencies = Vec::with_capacity(load.calls);
-    let began = Instant::now();
+    let (began, cpu) = (Instant::now(), cpu_time());
     let mut timed = || {
         let at = Instant::now();
         let one = call();
@@ -97,8 +100,16 @@ where
         }
     }
     let took = began.elapsed();
+    let cpu = (cpu_time() - cpu) / u32::try_from(latencies.len()).unwrap();
     latencies.sort();
-    Measured { p50: latencies[latencies.len() / 2], per_second: latencies.len() as f64 / took.as_secs_f64() }
+    let per_second = latencies.len() as f64 / took.as_secs_f64();
+    Measured { p50: latencies[latencies.len() / 2], per_second, cpu }
+}
+
+/// What this process has used so far, user and kernel.
+fn cpu_time() -> Duration {
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(used.tv_sec.unsigned_abs(), u32::try_from(used.tv_nsec).unwrap())
 }
 
 fn launch(load: Load) -> StdioLaunch {

@@ -28,6 +28,8 @@ const COALESCE_MAX: usize = 128;
 const COPY_MAX: usize = 64 * 1024;
 /// Smallest room offered to one read.
 const READ_ROOM_MIN: usize = 16 * 1024;
+/// Room offered to a read after one that filled its room: answers that come together cost one read.
+const READ_ROOM_BURST: usize = 64 * 1024;
 /// How far past the cap a line may run before the stream is given up, as a multiple of the cap.
 const OVERRUN_FACTOR: u64 = 4;
 
@@ -203,6 +205,7 @@ pub(super) async fn read_loop(
     let mut framer = Framer::new(frame_max);
     let mut buffer = BytesMut::with_capacity(READ_ROOM_MIN);
     let mut long_head = Bytes::new();
+    let mut room = READ_ROOM_MIN;
     loop {
         while let Some(event) = framer.next(&mut buffer) {
             take(event, &inbound, &writer, &mut long_head);
@@ -212,11 +215,15 @@ pub(super) async fn read_loop(
                 "a line ran past {frame_max} bytes and did not end (limits.frame_max)"
             ));
         }
+        if buffer.is_empty() && room == READ_ROOM_MIN && buffer.capacity() > READ_ROOM_BURST / 2 {
+            // The burst is over: a server that idles holds little.
+            buffer = BytesMut::with_capacity(READ_ROOM_MIN);
+        }
         // A frame that is still growing gets room in proportion, so a big one costs few reads.
-        buffer.reserve(READ_ROOM_MIN.max(buffer.len().min(1024 * 1024)));
+        buffer.reserve(room.max(buffer.len().min(1024 * 1024)));
         match input.read_buf(&mut buffer).await {
             Ok(0) => break,
-            Ok(_) => {}
+            Ok(read) => room = if read < READ_ROOM_MIN { READ_ROOM_MIN } else { READ_ROOM_BURST },
             Err(error) => return LinkFault::Network(format!("reading failed: {error}")),
         }
     }

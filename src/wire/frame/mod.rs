@@ -10,6 +10,9 @@ pub const HEAD_MAX: usize = 4096;
 pub const TAIL_MAX: usize = 256;
 /// Above this length of a line, in bytes, the buffer that held it is given up with it.
 const KEEP_MAX: usize = 64 * 1024;
+/// Up to this length, in bytes, a line is copied out: the buffer stays whole and is used again, and who
+/// keeps a short line keeps no more than that. A longer one is a slice of the buffer.
+const COPY_MAX: usize = 4096;
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// What the framer found.
@@ -146,6 +149,11 @@ impl Framer {
             return None;
         }
         self.begun = true;
+        if content.len() <= COPY_MAX {
+            let line = Bytes::copy_from_slice(&buf[content]);
+            buf.advance(taken);
+            return Some(FrameEvent::Line(line));
+        }
         let line = buf.split_to(taken).freeze().slice(content);
         if line.len() > KEEP_MAX && buf.len() <= KEEP_MAX {
             // Otherwise the reader would keep the big allocation for good.

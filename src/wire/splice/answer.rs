@@ -1,12 +1,13 @@
 //! An answer on its way back: the caller's own id, and what its era wants to see;
 //! all else as the server sent it. Called by the edges.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use bytes::Bytes;
 
 use super::Parts;
-use super::edit::{Cut, Object, Writer};
+use super::edit::{Cut, Object, ROOM, Writer};
 use crate::wire::envelope;
 use crate::wire::era::{self, Era};
 use crate::wire::scan::{Cursor, DEPTH_MAX};
@@ -35,14 +36,14 @@ pub struct AnswerSplice<'a> {
 /// legacy: `"resultType":"complete"` is taken out. Any other `resultType` stays: the edge decides about
 /// it before.
 pub fn answer(s: &AnswerSplice<'_>) -> Parts {
-    let mut cuts = vec![(s.id.clone(), Bytes::copy_from_slice(s.caller_id))];
+    let mut cuts = vec![(s.id.clone(), Cow::Owned(s.caller_id.to_vec()))];
     let body = s.frame.get(s.body.clone()).unwrap_or_default();
     match s.adapt {
         Some(to) if s.is_error => cuts.extend(adapt_error(body, s.body.start, s.method, to)),
         Some(to) => cuts.extend(adapt_result(body, s.body.start, to)),
         None => {}
     }
-    let mut writer = Writer::new(b"");
+    let mut writer = Writer::with_room(ROOM);
     writer.splice(s.frame, 0..s.frame.len(), cuts);
     writer.finish(b"")
 }
@@ -81,12 +82,12 @@ fn front_insert(result: &[u8], base: usize) -> Cut {
     let empty = result[1..].trim_ascii_start().starts_with(b"}");
     let member: &'static [u8] =
         if empty { br#""resultType":"complete""# } else { br#""resultType":"complete","# };
-    (base + 1..base + 1, Bytes::from_static(member))
+    (base + 1..base + 1, Cow::Borrowed(member))
 }
 
 fn adapt_error(error: &[u8], base: usize, method: &str, to: Era) -> Option<Cut> {
     let span = envelope::member(error, "code")?;
     let code = std::str::from_utf8(&error[span.clone()]).ok()?.parse().ok()?;
     let wanted = era::error_code(code, method, to);
-    (wanted != code).then(|| (base + span.start..base + span.end, wanted.to_string().into()))
+    (wanted != code).then(|| (base + span.start..base + span.end, wanted.to_string().into_bytes().into()))
 }

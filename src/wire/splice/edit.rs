@@ -1,6 +1,7 @@
 //! Edits of the top level of one JSON object inside bytes that are kept: members are set,
 //! removed or added, all else stays where it is. Called by `request` and `answer`.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
@@ -9,15 +10,34 @@ use super::Parts;
 use crate::wire::scan::{Cursor, Member, ScanError, key_is};
 
 /// From this length on, in bytes, untouched bytes are a slice of their own; shorter ones are copied together.
-const SLICE_MIN: usize = 4096;
+pub(super) const SLICE_MIN: usize = 4096;
 
 /// A text as a JSON string.
-pub(super) fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+pub(super) fn quoted(text: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + 2);
+    push_quoted(&mut out, text);
+    out
 }
 
+/// Adds a text as a JSON string.
+pub(super) fn push_quoted(out: &mut Vec<u8>, text: &str) {
+    // Names and methods hardly ever hold anything that must be escaped.
+    if text.bytes().any(|byte| byte < b' ' || matches!(byte, b'"' | b'\\')) {
+        out.extend_from_slice(serde_json::Value::from(text).to_string().as_bytes());
+    } else {
+        out.push(b'"');
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'"');
+    }
+}
+
+/// What the members that are added take, as a rule, in bytes.
+const ADDED_ROOM: usize = 64;
+/// What an edit of a message may add, as a rule, in bytes.
+pub(super) const ROOM: usize = 256;
+
 /// One replacement: these bytes stand in place of that range.
-pub(super) type Cut = (Range<usize>, Bytes);
+pub(super) type Cut = (Range<usize>, Cow<'static, [u8]>);
 
 /// A member that may be edited, and what is needed to take it out.
 struct Touched {
@@ -54,8 +74,14 @@ impl<'k> Object<'k> {
         base: usize,
         keys: &'k [&'k str],
     ) -> Result<Self, ScanError> {
-        let mut object =
-            Self { keys, touched: Vec::new(), count: 0, end: 0, cuts: Vec::new(), added: Vec::new() };
+        let mut object = Self {
+            keys,
+            touched: Vec::with_capacity(keys.len()),
+            count: 0,
+            end: 0,
+            cuts: Vec::new(),
+            added: Vec::with_capacity(ADDED_ROOM),
+        };
         object.end = base + cursor.at() + 1;
         let mut more = cursor.open(b'}')?;
         let mut before = None;
@@ -107,22 +133,21 @@ impl<'k> Object<'k> {
     }
 
     /// Gives this key this value, once.
-    pub(super) fn set(&mut self, key: &str, value: impl Into<Bytes>) {
+    pub(super) fn set(&mut self, key: &str, value: Vec<u8>) {
         self.keep_last(key);
         match self.value(key) {
             Some(span) => self.cuts.push((span, value.into())),
-            None => self.add(key, &value.into()),
+            None => self.add(key, |out| out.extend_from_slice(&value)),
         }
     }
 
-    /// Adds a member behind all others.
-    pub(super) fn add(&mut self, key: &str, value: &[u8]) {
-        if !self.added.is_empty() {
-            self.added.push(b',');
-        }
-        self.added.extend_from_slice(quoted(key).as_bytes());
+    /// Adds a member behind all others; `value` writes it.
+    pub(super) fn add(&mut self, key: &str, value: impl FnOnce(&mut Vec<u8>)) {
+        // The first comma goes if nothing stays before it.
+        self.added.push(b',');
+        push_quoted(&mut self.added, key);
         self.added.push(b':');
-        self.added.extend_from_slice(value);
+        value(&mut self.added);
     }
 
     /// All edits as replacements in no order.
@@ -137,11 +162,11 @@ impl<'k> Object<'k> {
                 _ => touched.member.key.start..touched.behind.unwrap_or(touched.member.value.end),
             };
             leading += usize::from(touched.index == leading);
-            self.cuts.push((range, Bytes::new()));
+            self.cuts.push((range, Cow::Borrowed(b"")));
         }
         if !self.added.is_empty() {
-            if removed < self.count {
-                self.added.insert(0, b',');
+            if removed == self.count {
+                self.added.remove(0);
             }
             self.cuts.push((self.end..self.end, self.added.into()));
         }
@@ -156,10 +181,9 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(head: &[u8]) -> Self {
-        let mut short = BytesMut::with_capacity(head.len() + 256);
-        short.extend_from_slice(head);
-        Self { parts: Parts::default(), short }
+    /// An empty message; `room` is the length that is copied together, as far as it is known.
+    pub(super) fn with_room(room: usize) -> Self {
+        Self { parts: Parts::default(), short: BytesMut::with_capacity(room) }
     }
 
     /// Bytes that are copied.

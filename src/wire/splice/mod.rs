@@ -13,7 +13,7 @@ mod request;
 pub use answer::{AnswerSplice, answer};
 pub use request::{MetaRewrite, RequestSplice, SpliceError, request};
 
-use edit::{Writer, quoted};
+use edit::{ROOM, Writer, push_quoted};
 
 /// A message as pieces that are written one after the other: large payloads are
 /// slices of what came in, never copied.
@@ -56,8 +56,8 @@ impl Parts {
 /// Replaces the span of an id in a message: used to hand an answer back under the caller's own id.
 /// `with` is raw JSON.
 pub fn replace(message: &Bytes, span: Range<usize>, with: &[u8]) -> Parts {
-    let mut writer = Writer::new(b"");
-    writer.splice(message, 0..message.len(), vec![(span, Bytes::copy_from_slice(with))]);
+    let mut writer = Writer::with_room(ROOM);
+    writer.splice(message, 0..message.len(), vec![(span, with.to_vec().into())]);
     writer.finish(b"")
 }
 
@@ -73,12 +73,14 @@ pub fn one_line(message: Bytes) -> Bytes {
 
 /// A notification of ours: `{"jsonrpc":"2.0","method":M[,"params":P]}`; `params` is raw JSON.
 pub fn notification(method: &str, params: Option<&str>) -> Bytes {
-    let method = quoted(method);
-    match params {
-        Some(params) => format!(r#"{{"jsonrpc":"2.0","method":{method},"params":{params}}}"#),
-        None => format!(r#"{{"jsonrpc":"2.0","method":{method}}}"#),
+    let mut out = br#"{"jsonrpc":"2.0","method":"#.to_vec();
+    push_quoted(&mut out, method);
+    if let Some(params) = params {
+        out.extend_from_slice(br#","params":"#);
+        out.extend_from_slice(params.as_bytes());
     }
-    .into()
+    out.push(b'}');
+    out.into()
 }
 
 /// A success answer of ours to a request whose id value is `id` (raw JSON); `result` is raw JSON.
@@ -88,7 +90,7 @@ pub fn success(id: &[u8], result: &str) -> Bytes {
 
 /// An error answer of ours; `data` is raw JSON.
 pub fn failure(id: &[u8], code: i64, message: &str, data: Option<&str>) -> Bytes {
-    let message = quoted(message);
+    let message = serde_json::Value::from(message);
     let error = match data {
         Some(data) => format!(r#"{{"code":{code},"message":{message},"data":{data}}}"#),
         None => format!(r#"{{"code":{code},"message":{message}}}"#),

@@ -1,11 +1,12 @@
 //! A request around the caller's `params`: our id, the server's own name for the
 //! item, our progress token and the era's `_meta` keys; all else as the caller wrote it.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::edit::{Cut, Object, Writer, quoted};
+use super::edit::{Cut, Object, ROOM, SLICE_MIN, Writer, push_quoted, quoted};
 use super::{Parts, one_line};
 use crate::wire::scan::{self, Cursor, DEPTH_MAX, ScanError};
 
@@ -73,16 +74,19 @@ pub enum SpliceError {
 /// escaped. Of repeated `arguments` or `_meta` the last one stays, as most parsers read it, so that
 /// what was checked is what runs. Line ends between tokens become spaces (see [`one_line`]).
 pub fn request(s: &RequestSplice<'_>) -> Result<Parts, SpliceError> {
-    let head = format!(r#"{{"jsonrpc":"2.0","id":{},"method":{}"#, s.id, quoted(s.method));
     let given = !s.params.is_empty();
     let params = if given { s.params.clone() } else { Bytes::from_static(b"{}") };
     let cuts = edits(s, &params)?;
     // Only now: in a broken string a line end is a fault that must be seen. Offsets stay.
     let params = one_line(params);
+    let mut writer = Writer::with_room(params.len().min(SLICE_MIN) + ROOM);
+    writer.copy(br#"{"jsonrpc":"2.0","id":"#);
+    writer.copy(s.id.to_string().as_bytes());
+    writer.copy(br#","method":"#);
+    writer.copy(&quoted(s.method));
     if !given && cuts.is_empty() {
-        return Ok(Writer::new(head.as_bytes()).finish(b"}"));
+        return Ok(writer.finish(b"}"));
     }
-    let mut writer = Writer::new(head.as_bytes());
     writer.copy(br#","params":"#);
     let whole = 0..params.len();
     writer.splice(&params, whole, cuts);
@@ -108,7 +112,7 @@ fn edits(s: &RequestSplice<'_>, params: &Bytes) -> Result<Vec<Cut>, SpliceError>
     object.keep_last("arguments");
     if s.arguments_default {
         match object.value("arguments") {
-            None => object.add("arguments", b"{}"),
+            None => object.add("arguments", |out| out.extend_from_slice(b"{}")),
             Some(span) if params[span.start] != b'{' => return Err(SpliceError::ArgumentsNotAnObject),
             Some(_) => {}
         }
@@ -119,7 +123,7 @@ fn edits(s: &RequestSplice<'_>, params: &Bytes) -> Result<Vec<Cut>, SpliceError>
         None => {
             let members = meta_wanted(s);
             if !members.is_empty() {
-                object.add(META, &object_of(&members));
+                object.add(META, |out| push_object(out, &members));
             }
             Vec::new()
         }
@@ -130,15 +134,15 @@ fn edits(s: &RequestSplice<'_>, params: &Bytes) -> Result<Vec<Cut>, SpliceError>
 }
 
 /// The members that `_meta` must have.
-fn meta_wanted(s: &RequestSplice<'_>) -> Vec<(&'static str, Bytes)> {
-    let mut wanted = Vec::new();
+fn meta_wanted<'a>(s: &RequestSplice<'a>) -> Vec<(&'static str, Cow<'a, [u8]>)> {
+    let mut wanted: Vec<(_, Cow<'a, [u8]>)> = Vec::with_capacity(META_KEYS.len());
     if s.progress {
-        wanted.push((PROGRESS_TOKEN, s.id.to_string().into()));
+        wanted.push((PROGRESS_TOKEN, s.id.to_string().into_bytes().into()));
     }
     if let MetaRewrite::Modern { revision, capabilities, client_info } = s.meta {
         wanted.push((PROTOCOL_VERSION, quoted(revision).into()));
-        wanted.push((CLIENT_CAPABILITIES, capabilities.clone()));
-        wanted.push((CLIENT_INFO, client_info.clone()));
+        wanted.push((CLIENT_CAPABILITIES, capabilities[..].into()));
+        wanted.push((CLIENT_INFO, client_info[..].into()));
     }
     wanted
 }
@@ -154,23 +158,22 @@ fn meta_edits(s: &RequestSplice<'_>, params: &Bytes, span: Range<usize>) -> Resu
     let wanted = meta_wanted(s);
     for key in META_KEYS {
         match wanted.iter().find(|(wanted, _)| *wanted == key) {
-            Some((_, value)) => meta.set(key, value.clone()),
+            Some((_, value)) => meta.set(key, value.to_vec()),
             None => meta.remove(key),
         }
     }
     Ok(meta.into_cuts())
 }
 
-fn object_of(members: &[(&str, Bytes)]) -> Vec<u8> {
-    let mut object = vec![b'{'];
+fn push_object(out: &mut Vec<u8>, members: &[(&str, Cow<'_, [u8]>)]) {
+    out.push(b'{');
     for (index, (key, value)) in members.iter().enumerate() {
         if index > 0 {
-            object.push(b',');
+            out.push(b',');
         }
-        object.extend_from_slice(quoted(key).as_bytes());
-        object.push(b':');
-        object.extend_from_slice(value);
+        push_quoted(out, key);
+        out.push(b':');
+        out.extend_from_slice(value);
     }
-    object.push(b'}');
-    object
+    out.push(b'}');
 }
