@@ -90,7 +90,7 @@ impl RuntimePlan {
             host_env: env.to_map(),
             env_passthrough: settings.env_passthrough.clone(),
             roots: settings.roots.clone(),
-            memory: Some(memory::file(&loaded.home)),
+            memory: loaded.home.as_deref().ok().map(memory::file),
             naming: settings.naming,
             name_len_max: settings.name_len_max,
             reserved: settings.reserved.clone(),

@@ -35,6 +35,7 @@ pub async fn approve(ctx: &Ctx, args: &ApproveArgs) -> Result<Answer, Failure> {
         let human = format!("{} is approved already, exactly as it stands", request.name);
         return answer(&request, false, human);
     }
+    let home = ctx.home()?;
     if !args.yes {
         if !ctx.term.can_ask() || ctx.global.json {
             return Err(Failure::refused(
@@ -54,7 +55,7 @@ pub async fn approve(ctx: &Ctx, args: &ApproveArgs) -> Result<Answer, Failure> {
                 .on(&request.name));
         }
     }
-    record(&ctx.loaded.home, request.approval(rfc3339(wall())))
+    record(home, request.approval(rfc3339(wall())))
         .map_err(|e| Failure::io(Exit::Config, e.to_string()).fix("check the folder of Callboard's files"))?;
     let human = if args.yes {
         format!("{}\n\napproved {}", request_text(ctx, &request, ctx.style()), request.name)
@@ -124,7 +125,7 @@ struct RevokeView<'a> {
 
 /// `revoke S`
 pub fn revoke(ctx: &Ctx, name: &str) -> Result<Answer, Failure> {
-    let changed = take_back(&ctx.loaded.home, &ctx.loaded.project_root, name)
+    let changed = take_back(ctx.home()?, &ctx.loaded.project_root, name)
         .map_err(|e| Failure::io(Exit::Config, e.to_string()))?;
     if !changed {
         ctx.entry(name)?;

@@ -10,7 +10,7 @@ use super::args::{Cli, Shell};
 use super::exit::Exit;
 use super::failure::Failure;
 use super::out::Answer;
-use super::pages::PAGES;
+use super::pages;
 use crate::config::load::{LoadOptions, load};
 use crate::shaping::render::printable;
 
@@ -44,7 +44,7 @@ pub fn servers() -> Vec<CompletionCandidate> {
 
 /// The codes that can be explained.
 pub fn codes() -> Vec<CompletionCandidate> {
-    PAGES.iter().map(|page| CompletionCandidate::new(page.code).help(Some(page.title.into()))).collect()
+    pages::all().map(|page| CompletionCandidate::new(page.code).help(Some(page.title.into()))).collect()
 }
 
 /// The answer of `completions SHELL`: the script.

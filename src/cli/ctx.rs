@@ -2,13 +2,15 @@
 //! configuration, and the one cleaner for text that others wrote. Made by `cli::run`.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::args::Global;
+use super::exit::Exit;
 use super::failure::{Failure, nearest};
 use super::out::{Style, Terminal};
 use crate::config::load::{LoadOptions, Loaded, load};
-use crate::config::spec::{Entry, EntryState, Issue, Severity};
+use crate::config::spec::{Entry, EntryState, Issue, IssueCode, Severity};
 use crate::shaping::redact::Redactor;
 use crate::shaping::render::printable;
 
@@ -106,13 +108,23 @@ impl Ctx {
                 .on(name)
                 .fix(format!("callboard mcp get {name}, then callboard mcp approve {name}"))),
             EntryState::Invalid => {
-                let message = first_error(entry)
-                    .map_or_else(|| format!("{name} can't be used as it is written"), ToString::to_string);
-                let mut failure = Failure::config(message).on(name);
+                let mut failure = first_error(entry).map_or_else(
+                    || Failure::config(format!("{name} can't be used as it is written")),
+                    |issue| Failure::new(issue.code.as_str(), Exit::Config, issue.to_string()),
+                );
+                failure = failure.on(name);
                 failure.fix = Some("correct the entry; `callboard doctor` checks all of them".to_owned());
                 Err(failure)
             }
         }
+    }
+
+    /// Callboard's own folder, or the failure of a verb that would have to write there.
+    pub fn home(&self) -> Result<&Path, Failure> {
+        self.loaded.home.as_deref().map_err(|fault| {
+            let message = format!("there is no place for your own files: {fault}");
+            Failure::new(IssueCode::NoHome.as_str(), Exit::Config, message).fix(fault.fix())
+        })
     }
 
     /// Issues of whole sources, as warnings.
@@ -154,10 +166,8 @@ pub fn why_pending(entry: &Entry) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::exit::Exit;
     use crate::config::host::ColorChoice;
     use crate::config::load::Env;
-    use std::path::Path;
 
     impl Ctx {
         /// A context of a test: this folder is home and project, nothing is a terminal.
@@ -209,7 +219,7 @@ mod tests {
         for (name, code, exit) in [
             ("off", "disabled", Exit::Refused),
             ("theirs", "pending_approval", Exit::Refused),
-            ("bad", "config_error", Exit::Config),
+            ("bad", "config_value", Exit::Config),
             ("none", "unknown_server", Exit::NotFound),
         ] {
             let failure = ctx.runnable(name).unwrap_err();

@@ -50,12 +50,14 @@ struct Finding {
     check: &'static str,
     level: Level,
     message: String,
+    /// Of an issue of the configuration: the word that `explain` knows.
+    code: Option<&'static str>,
     fix: Option<String>,
 }
 
 impl Finding {
     fn new(check: &'static str, level: Level, message: impl Into<String>) -> Self {
-        Self { check, level, message: message.into(), fix: None }
+        Self { check, level, message: message.into(), code: None, fix: None }
     }
 
     fn fix(mut self, fix: impl Into<String>) -> Self {
@@ -69,6 +71,7 @@ struct FindingView<'a> {
     check: &'static str,
     level: &'static str,
     message: &'a str,
+    code: Option<&'static str>,
     fix: Option<&'a str>,
 }
 
@@ -95,6 +98,7 @@ pub fn doctor(ctx: &Ctx) -> Result<Answer, Failure> {
                 check: f.check,
                 level: f.level.as_str(),
                 message: &f.message,
+                code: f.code,
                 fix: f.fix.as_deref(),
             })
             .collect(),
@@ -108,6 +112,9 @@ fn report(findings: &[Finding], style: Style) -> String {
     for finding in findings {
         let word = format!("{:<7}", finding.level.as_str());
         let mut line = format!("{} {}", style.paint(finding.level.tone(), &word), finding.message);
+        if let Some(code) = finding.code {
+            line.push_str(&style.paint(Tone::Dim, &format!(" [{code}]")));
+        }
         if let Some(fix) = &finding.fix {
             line.push_str(&format!("\n        {} {fix}", style.paint(Tone::Good, "fix:")));
         }
@@ -152,7 +159,7 @@ fn files(ctx: &Ctx) -> Vec<Finding> {
 
 /// What Callboard keeps for one user must be readable by nobody else.
 fn permissions(ctx: &Ctx) -> Vec<Finding> {
-    let home = &ctx.loaded.home;
+    let Ok(home) = &ctx.loaded.home else { return Vec::new() };
     let own =
         [home.join("mcp.json"), home.join("callboard.toml"), approvals::file(home), secret_store::file(home)];
     own.iter()
@@ -180,7 +187,7 @@ fn of_issue(ctx: &Ctx, issue: &Issue) -> Finding {
     };
     let bare = Issue { fix: None, ..issue.clone() };
     let finding = Finding::new("configuration", level, ctx.clean(&bare.to_string()));
-    Finding { fix: issue.fix.as_ref().map(|fix| ctx.clean(fix)), ..finding }
+    Finding { code: Some(issue.code.as_str()), fix: issue.fix.as_ref().map(|fix| ctx.clean(fix)), ..finding }
 }
 
 fn of_entry(ctx: &Ctx, entry: &Entry) -> Vec<Finding> {

@@ -18,8 +18,8 @@ use crate::config::effective::state_word;
 use crate::config::load::load;
 use crate::config::mask::mask_definition;
 use crate::config::secret::{is_credential_name, looks_secret};
-use crate::config::spec::{Entry, Issue, SecretText, Severity};
-use crate::config::{expand, secret_store};
+use crate::config::spec::{Entry, Issue, IssueCode, SecretText, Severity};
+use crate::config::{document, expand, secret_store};
 
 #[derive(Serialize)]
 struct EditView<'a> {
@@ -61,32 +61,40 @@ pub fn add_json(ctx: &Ctx, args: AddJsonArgs, read: &mut dyn ReadText) -> Result
         Ok(_) => return Err(Failure::usage("the entry is not a JSON object").fix(shape)),
         Err(e) => return Err(Failure::usage(format!("the entry is not valid JSON: {e}")).fix(shape)),
     };
+    if let Some(flaw) = document::flaws(text.trim()).first() {
+        let (what, fix) = match flaw.code {
+            IssueCode::Duplicate => ("is written twice; nothing was added", "keep one of them"),
+            _ => (flaw.message.as_str(), shape),
+        };
+        return Err(Failure::usage(format!("{} {what}", quoted(&flaw.path))).fix(fix).on(&args.name));
+    }
     if entry.contains_key("mcpServers") || entry.contains_key("servers") {
         return Err(Failure::usage("that is a whole configuration, not one entry").fix(shape));
     }
     put(ctx, Plan { name: args.name, scope: args.scope, force: args.force, entry, ask: Vec::new() })
 }
 
-fn target(ctx: &Ctx, scope: EditScope) -> Target {
-    match scope {
-        EditScope::User => Target::User { home: ctx.loaded.home.clone() },
+fn target(ctx: &Ctx, scope: EditScope) -> Result<Target, Failure> {
+    Ok(match scope {
+        EditScope::User => Target::User { home: ctx.home()?.to_path_buf() },
         EditScope::Project => Target::Project { root: ctx.loaded.project_root.clone() },
-    }
+    })
 }
 
 fn put(ctx: &Ctx, plan: Plan) -> Result<Answer, Failure> {
-    let target = target(ctx, plan.scope);
+    let target = target(ctx, plan.scope)?;
     let issues = check(&target, &plan.name, &plan.entry);
     if let Some(error) = issues.iter().find(|issue| issue.severity == Severity::Error) {
         return Err(Failure::usage(issue_words(error)).on(&plan.name).fix(
             error.fix.clone().unwrap_or_else(|| "`callboard mcp add --help` shows examples".to_owned()),
         ));
     }
+    let home = if plan.ask.is_empty() { None } else { Some(ctx.home()?) };
     let secrets = ask_for(&plan.ask)?;
     let edit = Edit::Put { name: plan.name.clone(), entry: plan.entry.clone(), replace: plan.force };
     let edited = apply(&target, &edit).map_err(|e| failure(&plan.name, e))?;
-    for (name, value) in &secrets {
-        secret_store::set(&ctx.loaded.home, name, value).map_err(|e| {
+    for ((name, value), home) in secrets.iter().zip(home.into_iter().cycle()) {
+        secret_store::set(home, name, value).map_err(|e| {
             Failure::io(
                 Exit::Config,
                 format!("{} was added, but its secret {name} was not stored: {e}", plan.name),
@@ -227,7 +235,7 @@ fn failure(name: &str, error: EditError) -> Failure {
 
 /// The files that define `name` and can be edited, weakest first.
 fn editable(ctx: &Ctx, name: &str) -> Vec<Target> {
-    let (home, root) = (&ctx.loaded.home, &ctx.loaded.project_root);
+    let (home, root) = (ctx.loaded.home.as_deref().ok(), &ctx.loaded.project_root);
     let defined = ctx.loaded.definitions.iter().filter(|definition| definition.name == name);
     let mut targets: Vec<Target> =
         defined.filter_map(|definition| Target::of_source(&definition.source, home, root)).collect();
@@ -243,7 +251,7 @@ pub fn remove(ctx: &Ctx, args: &RemoveArgs) -> Result<Answer, Failure> {
         let user = scope == EditScope::User;
         targets.retain(|target| matches!(target, Target::User { .. }) == user);
         if targets.is_empty() {
-            return Err(failure_not_there(ctx, name, &target(ctx, scope)));
+            return Err(failure_not_there(ctx, name, &target(ctx, scope)?));
         }
     }
     let target = match targets.as_slice() {
@@ -302,7 +310,7 @@ pub fn disable(ctx: &Ctx, name: &str) -> Result<Answer, Failure> {
 /// Edits the file whose definition is in force.
 fn turn(ctx: &Ctx, name: &str, edit: &Edit) -> Result<Edited, Failure> {
     let entry = ctx.entry(name)?;
-    match Target::of_source(&entry.source, &ctx.loaded.home, &ctx.loaded.project_root) {
+    match Target::of_source(&entry.source, ctx.loaded.home.as_deref().ok(), &ctx.loaded.project_root) {
         Some(target) => apply(&target, edit).map_err(|e| failure(name, e)),
         None => Err(not_editable(ctx, name)),
     }

@@ -6,8 +6,9 @@ use serde::Serialize;
 use super::exit::Exit;
 use super::failure::{Failure, nearest};
 use super::out::{Answer, Style, Tone};
-use super::pages::{PAGES, Page, find};
+use super::pages::{self, Page, find};
 use super::table::{Column, Field, table};
+use crate::config::issue::IssueCode;
 
 const SCHEMA: &str = "callboard.explain/1";
 
@@ -55,7 +56,7 @@ pub fn explain(code: Option<&str>, style: Style) -> Result<Answer, Failure> {
     match find(&word) {
         Some(page) => Answer::new(SCHEMA, &PageView::from(page), page_text(page, style)),
         None => {
-            let near = nearest(&word, PAGES.iter().map(|p| p.code));
+            let near = nearest(&word, pages::all().map(|p| p.code));
             let fix = near.map_or_else(
                 || "`callboard explain` lists all codes".to_owned(),
                 |near| format!("did you mean {near}? `callboard explain` lists all codes"),
@@ -67,8 +68,7 @@ pub fn explain(code: Option<&str>, style: Style) -> Result<Answer, Failure> {
 }
 
 fn all(style: Style) -> Result<Answer, Failure> {
-    let rows: Vec<Vec<Field>> = PAGES
-        .iter()
+    let rows: Vec<Vec<Field>> = pages::all()
         .map(|page| vec![Field::toned(page.code, Tone::Strong), Field::new(page.title)])
         .collect();
     let exits: Vec<Vec<Field>> = Exit::ALL
@@ -79,11 +79,11 @@ fn all(style: Style) -> Result<Answer, Failure> {
         .collect();
     let human = format!(
         "{}\n\n{}",
-        table(&[Column::wide("code", 17), Column::text("meaning")], &rows, style),
+        table(&[Column::wide("code", 18), Column::text("meaning")], &rows, style),
         table(&[Column::number("exit"), Column::text("meaning")], &exits, style),
     );
     let view = AllView {
-        codes: PAGES.iter().map(PageView::from).collect(),
+        codes: pages::all().map(PageView::from).collect(),
         exit_codes: Exit::ALL
             .iter()
             .map(|(exit, meaning)| ExitView { exit_code: exit.code(), meaning })
@@ -98,9 +98,14 @@ fn page_text(page: &Page, style: Style) -> String {
     format!(
         "{head}\n\n{}\n\n{}\n\n{}",
         part("What happened", page.meaning),
-        part("Did it run?", page.execution),
+        part(if of_configuration(page) { "What is in force" } else { "Did it run?" }, page.execution),
         part("What to do", page.cure),
     )
+}
+
+/// Whether a page is about a file rather than about a call.
+fn of_configuration(page: &Page) -> bool {
+    IssueCode::ALL.iter().any(|code| code.as_str() == page.code)
 }
 
 /// Columns that a paragraph takes at most: longer lines are hard to read.
@@ -153,7 +158,7 @@ mod tests {
     #[test]
     fn the_list_names_every_code() {
         let answer = explain(None, Style::PLAIN).unwrap();
-        for page in PAGES {
+        for page in pages::all() {
             assert!(answer.human.contains(page.code));
         }
     }

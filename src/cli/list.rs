@@ -43,6 +43,7 @@ impl<'a> From<&'a Source> for SourceView<'a> {
 /// One issue.
 #[derive(Serialize)]
 pub struct IssueView<'a> {
+    code: &'static str,
     severity: &'static str,
     scope: &'static str,
     origin: &'a str,
@@ -56,6 +57,7 @@ pub struct IssueView<'a> {
 impl<'a> From<&'a Issue> for IssueView<'a> {
     fn from(issue: &'a Issue) -> Self {
         Self {
+            code: issue.code.as_str(),
             severity: severity_word(issue.severity),
             scope: issue.source.scope.as_str(),
             origin: &issue.source.origin,
@@ -285,7 +287,8 @@ struct ConfigView<'a> {
     settings: Vec<SettingView<'a>>,
     issues: Vec<IssueView<'a>>,
     files: Vec<FileView<'a>>,
-    home: String,
+    /// Null when there is no place for the user's own files.
+    home: Option<String>,
     project_root: String,
 }
 
@@ -299,7 +302,7 @@ pub fn config(ctx: &Ctx) -> Result<Answer, Failure> {
             .collect(),
         issues: ctx.loaded.issues().map(IssueView::from).collect(),
         files: files(ctx),
-        home: ctx.loaded.home.display().to_string(),
+        home: ctx.loaded.home.as_ref().ok().map(|home| home.display().to_string()),
         project_root: ctx.loaded.project_root.display().to_string(),
     };
     let human = config_text(ctx, &settings);

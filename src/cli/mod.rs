@@ -11,6 +11,7 @@ pub mod call_args;
 pub mod check;
 pub mod check_rules;
 pub mod complete;
+mod config_pages;
 pub mod ctx;
 pub mod doctor;
 pub mod edit;

@@ -1,6 +1,8 @@
 //! Floor 5. The pages of `callboard explain`: one for every code that an error can
 //! carry. Text only; a test holds it complete. Used by `explain`.
 
+use super::config_pages::CONFIG_PAGES;
+
 /// What one code means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
@@ -20,7 +22,7 @@ const NOT_RUN: &str = "The call did not run: nothing was sent to the server.";
 const MAYBE_RUN: &str = "`delivery` says what is known. not_sent: it did not run, send it again. unknown: it may have run, so look before you repeat it. executed: it ran.";
 const NO_CALL: &str = "No call was under way.";
 
-const fn page(
+pub(super) const fn page(
     code: &'static str,
     title: &'static str,
     meaning: &'static str,
@@ -30,8 +32,8 @@ const fn page(
     Page { code, title, meaning, execution, cure }
 }
 
-/// All pages: the codes of calls in their order, then those of the command line.
-pub const PAGES: [Page; 34] = [
+/// The codes of calls in their order, then those of the command line.
+const PAGES: [Page; 34] = [
     page(
         "unknown_server",
         "no server of that name",
@@ -274,7 +276,12 @@ pub const PAGES: [Page; 34] = [
 
 /// The page of that code.
 pub fn find(code: &str) -> Option<&'static Page> {
-    PAGES.iter().find(|page| page.code == code)
+    all().find(|page| page.code == code)
+}
+
+/// All pages: of calls, of the command line, of configuration.
+pub fn all() -> impl Iterator<Item = &'static Page> + Clone {
+    PAGES.iter().chain(&CONFIG_PAGES)
 }
 
 #[cfg(test)]
@@ -292,7 +299,7 @@ mod tests {
     #[test]
     fn no_page_is_empty_or_doubled() {
         let mut seen = std::collections::BTreeSet::new();
-        for p in PAGES {
+        for p in all() {
             assert!(seen.insert(p.code), "{} twice", p.code);
             for text in [p.title, p.meaning, p.execution, p.cure] {
                 assert!(text.len() > 3, "{} has an empty part", p.code);

@@ -11,10 +11,11 @@ use serde_json::Value;
 use super::approval::{self, Approval, Verdict};
 use super::canonical;
 use super::document::Definition;
+use super::issue::Severity;
 use super::load::{LoadOptions, Loaded, Machine};
 use super::mask::mask_definition;
 use super::raw::{self, RawServer};
-use super::spec::{Scope, Severity, Source, Trust};
+use super::spec::{Scope, Source, Trust};
 use super::validate::{self, Context};
 use crate::store::{self, FILE_BYTES_MAX, Lock, Mode, StoreError};
 
@@ -181,7 +182,7 @@ pub fn request(loaded: &Loaded, options: &LoadOptions, name: &str) -> Result<Req
     if let Some(issue) = issues.iter().find(|issue| issue.severity == Severity::Error) {
         return Err(RequestError::Invalid(name.to_owned(), issue.to_string()));
     }
-    let (machine, _) = Machine::new(options, &loaded.home);
+    let (machine, _) = Machine::new(options, loaded.home.as_deref().ok());
     let context = Context { world: &machine, settings: &loaded.settings, cwd: &options.cwd };
     let program = validate::program(definition, &raw, context);
     let hash = canonical::hash(&definition.value);

@@ -10,7 +10,8 @@ use jsonc_parser::ast;
 use jsonc_parser::{CollectOptions, ParseOptions};
 use serde_json::{Map, Number, Value};
 
-use super::spec::{Issue, Severity, Source};
+use super::issue::{Issue, IssueCode, Severity};
+use super::spec::Source;
 use super::suggest;
 
 /// Line and column, both from 1; columns count characters.
@@ -46,13 +47,21 @@ impl fmt::Debug for Definition {
 
 impl Definition {
     /// An issue about the key path `within` this entry.
-    pub fn issue(&self, severity: Severity, within: &str, message: impl Into<String>) -> Issue {
+    pub fn issue(
+        &self,
+        code: IssueCode,
+        severity: Severity,
+        within: &str,
+        message: impl Into<String>,
+    ) -> Issue {
         let path = match within {
             "" => self.key.clone(),
+            _ if self.key.is_empty() => within.to_owned(),
             _ if within.starts_with('[') => format!("{}{within}", self.key),
             _ => format!("{}.{within}", self.key),
         };
         Issue {
+            code,
             severity,
             source: self.source.clone(),
             position: self.position(within),
@@ -130,14 +139,20 @@ pub fn parse(text: &str, source: &Source, base: &Path, form: Form) -> Document {
             let at = error.range().start + (text.len() - body.len());
             let message = format!("not valid JSON: {}", lower_first(&error.kind().to_string()));
             let fix = "repair it there; until then nothing of it is used".to_owned();
-            document.issues.push(reader.issue(Severity::Error, Some(at), "", message, Some(fix)));
+            document.issues.push(reader.issue(
+                (IssueCode::Syntax, Severity::Error),
+                Some(at),
+                "",
+                message,
+                Some(fix),
+            ));
             return document;
         }
     };
     let offset = text.len() - body.len();
     match parsed.value {
         None => document.issues.push(reader.issue(
-            Severity::Warning,
+            (IssueCode::Shape, Severity::Warning),
             None,
             "",
             "empty: no servers".into(),
@@ -145,7 +160,7 @@ pub fn parse(text: &str, source: &Source, base: &Path, form: Form) -> Document {
         )),
         Some(ast::Value::Object(root)) => reader.root(&root, offset, form, &mut document),
         Some(other) => document.issues.push(reader.issue(
-            Severity::Error,
+            (IssueCode::Shape, Severity::Error),
             Some(start_of(&other) + offset),
             "",
             "must be an object".into(),
@@ -158,9 +173,19 @@ pub fn parse(text: &str, source: &Source, base: &Path, form: Form) -> Document {
 /// The whole text as one value, keys written twice taken from the last; `None` if it can't be
 /// read or is empty.
 pub fn value_of(text: &str) -> Option<Value> {
+    read_value(text).map(|(value, _)| value)
+}
+
+/// What the syntax of one value shows: keys written twice, numbers and nesting out of range.
+/// Their paths are those within the value.
+pub fn flaws(text: &str) -> Vec<Issue> {
+    read_value(text).map(|(_, issues)| issues).unwrap_or_default()
+}
+
+fn read_value(text: &str) -> Option<(Value, Vec<Issue>)> {
     let source = Source { scope: super::spec::Scope::Default, origin: "".into() };
     let parsed = jsonc_parser::parse_to_ast(text, &CollectOptions::default(), &parse_options()).ok()?;
-    let reader = Reader { source: &source, base: Path::new(""), lines: Lines::new("") };
+    let reader = Reader { source: &source, base: Path::new(""), lines: Lines::new(text) };
     let mut scratch = Definition {
         name: String::new(),
         source: source.clone(),
@@ -170,7 +195,8 @@ pub fn value_of(text: &str) -> Option<Value> {
         positions: BTreeMap::new(),
         issues: Vec::new(),
     };
-    parsed.value.map(|value| reader.value(&value, "", 0, 0, &mut scratch))
+    let value = parsed.value.map(|value| reader.value(&value, "", 0, 0, &mut scratch))?;
+    Some((value, scratch.issues))
 }
 
 /// The text without a leading byte order mark.
@@ -187,13 +213,14 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn issue(
         &self,
-        severity: Severity,
+        (code, severity): (IssueCode, Severity),
         at: Option<usize>,
         path: &str,
         message: String,
         fix: Option<String>,
     ) -> Issue {
         Issue {
+            code,
             severity,
             source: self.source.clone(),
             position: at.map(|at| self.lines.position(at)),
@@ -218,7 +245,7 @@ impl Reader<'_> {
         }
         if let [first, second] = maps[..] {
             document.issues.push(self.issue(
-                Severity::Warning,
+                (IssueCode::Duplicate, Severity::Warning),
                 Some(second.range.start + offset),
                 second.name.as_str(),
                 format!("stands beside {:?}; both are read", first.name.as_str()),
@@ -230,7 +257,7 @@ impl Reader<'_> {
             match &prop.value {
                 ast::Value::Object(map) => self.map(map, prop.name.as_str(), offset, document),
                 other => document.issues.push(self.issue(
-                    Severity::Error,
+                    (IssueCode::Shape, Severity::Error),
                     Some(start_of(other) + offset),
                     prop.name.as_str(),
                     format!("must be an object of servers, not {}", kind_of(other)),
@@ -244,7 +271,7 @@ impl Reader<'_> {
     fn no_map(&self, root: &ast::Object<'_>, offset: usize, document: &mut Document) {
         if let Some(entry) = root.properties.iter().find(|prop| looks_like_entry(&prop.value)) {
             document.issues.push(self.issue(
-                Severity::Error,
+                (IssueCode::Shape, Severity::Error),
                 Some(entry.range.start + offset),
                 "",
                 "servers stand at the top level, which is read only from the environment".into(),
@@ -255,7 +282,7 @@ impl Reader<'_> {
         self.stray_keys(root, offset, document);
         if !root.properties.is_empty() && document.issues.is_empty() {
             let message = "has no \"mcpServers\": no servers".into();
-            document.issues.push(self.issue(Severity::Warning, None, "", message, None));
+            document.issues.push(self.issue((IssueCode::Shape, Severity::Warning), None, "", message, None));
         }
     }
 
@@ -271,7 +298,7 @@ impl Reader<'_> {
             let names: Vec<&str> = stray.iter().map(|prop| prop.name.as_str()).collect();
             let near = names.iter().find_map(|name| suggest::nearest(name, MAP_KEYS));
             document.issues.push(self.issue(
-                Severity::Warning,
+                (IssueCode::UnknownKey, Severity::Warning),
                 Some(first.range.start + offset),
                 &suggest::join("", names[0]),
                 match names.len() {
@@ -285,7 +312,7 @@ impl Reader<'_> {
             let mut all = root.properties.iter().filter(|prop| prop.name.as_str() == key);
             if let (Some(first), Some(_)) = (all.next(), all.next()) {
                 document.issues.push(self.issue(
-                    Severity::Error,
+                    (IssueCode::Duplicate, Severity::Error),
                     Some(first.range.start + offset),
                     key,
                     "written more than once; only the last one is read".into(),
@@ -324,6 +351,7 @@ impl Reader<'_> {
         let kept = &mut document.definitions[index];
         let other_map = !kept.key.starts_with(key);
         let note = later.issue(
+            IssueCode::Duplicate,
             Severity::Warning,
             "",
             if other_map {
@@ -347,7 +375,7 @@ impl Reader<'_> {
         definition: &mut Definition,
     ) -> Value {
         if depth > DEPTH_MAX {
-            let issue = definition.issue(Severity::Error, path, "nested too deep");
+            let issue = definition.issue(IssueCode::Value, Severity::Error, path, "nested too deep");
             definition.issues.push(issue);
             return Value::Null;
         }
@@ -358,7 +386,8 @@ impl Reader<'_> {
             ast::Value::NumberLit(lit) => match lit.value.parse::<Number>() {
                 Ok(number) => Value::Number(number),
                 Err(_) => {
-                    let issue = definition.issue(Severity::Error, path, "number out of range");
+                    let issue =
+                        definition.issue(IssueCode::Value, Severity::Error, path, "number out of range");
                     definition.issues.push(issue);
                     Value::Null
                 }
@@ -379,8 +408,12 @@ impl Reader<'_> {
                     definition.positions.insert(at.clone(), self.lines.position(prop.range.start + offset));
                     let value = self.value(&prop.value, &at, offset, depth + 1, definition);
                     if map.insert(name.to_owned(), value).is_some() {
-                        let issue =
-                            definition.issue(Severity::Warning, &at, "written twice; the last one counts");
+                        let issue = definition.issue(
+                            IssueCode::Duplicate,
+                            Severity::Warning,
+                            &at,
+                            "written twice; the last one counts",
+                        );
                         definition.issues.push(issue);
                     }
                 }
@@ -476,7 +509,8 @@ mod tests {
         let text = "{\n  \"mcpServers\": {\n    \"s\": {\n      \"env\": {\"Ä\": \"1\", \"B\": 2},\n      \"args\": [\"a\",\n        \"b\"]}}}";
         let definition = &read(text, Form::File).definitions[0];
         assert_eq!(definition.key, "mcpServers.s");
-        let at = |within: &str| definition.issue(Severity::Error, within, "x").position.unwrap();
+        let at =
+            |within: &str| definition.issue(IssueCode::Value, Severity::Error, within, "x").position.unwrap();
         assert_eq!(at(""), (3, 5));
         assert_eq!(at("env"), (4, 7));
         assert_eq!(at("env.B"), (4, 25));
@@ -554,7 +588,40 @@ mod tests {
         assert!(read("{}", Form::Inline).issues.is_empty());
     }
 
+    #[test]
+    fn what_is_written_twice_is_told_with_its_place_and_nothing_is_lost_silently() {
+        let text = "{\"mcpServers\": {\n \"s\": {\"command\": \"a\"},\n \"s\": {\"command\": \"b\",\n  \"env\": {\"K\": \"1\", \"K\": \"2\"}, \"command\": \"c\"}}}";
+        let document = read(text, Form::File);
+        let told: Vec<(&str, Option<Position>)> = document.definitions[0]
+            .issues
+            .iter()
+            .map(|issue| (issue.path.as_str(), issue.position))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("mcpServers.s.env.K", Some((4, 22))),
+                ("mcpServers.s.command", Some((4, 33))),
+                ("mcpServers.s", Some((3, 2)))
+            ]
+        );
+        assert!(document.definitions[0].issues.iter().all(|issue| issue.code == IssueCode::Duplicate));
+        let inside = flaws(r#"{"a": 1, "b": [{"c": 1, "c": 2}], "a": 2}"#);
+        let paths: Vec<&str> = inside.iter().map(|issue| issue.path.as_str()).collect();
+        assert_eq!(paths, ["b[0].c", "a"]);
+    }
+
     proptest! {
+        /// As many keys as are written twice are told, wherever they stand.
+        #[test]
+        fn every_doubled_key_is_told(keys in proptest::collection::vec("[a-d]", 0..8), deep: bool) {
+            let body: Vec<String> = keys.iter().map(|key| format!("{key:?}: 1")).collect();
+            let object = format!("{{{}}}", body.join(", "));
+            let text = if deep { format!("{{\"x\": [{object}]}}") } else { object };
+            let distinct: std::collections::BTreeSet<&String> = keys.iter().collect();
+            prop_assert_eq!(flaws(&text).len(), keys.len() - distinct.len());
+        }
+
         #[test]
         fn no_text_makes_it_panic_and_every_fault_has_a_place(text in ".{0,80}") {
             for form in [Form::File, Form::Inline] {

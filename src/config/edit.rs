@@ -9,7 +9,8 @@ use serde_json::{Map, Value};
 
 use super::document::{Definition, Position};
 pub use super::edit_text::{Edit, EditFault};
-use super::spec::{Issue, Scope, Severity, Source};
+use super::issue::{Issue, IssueCode, Severity};
+use super::spec::{Scope, Source};
 use super::{edit_text, merge, raw, suggest};
 use crate::store::{self, FILE_BYTES_MAX, Lock, Mode, StoreError};
 
@@ -44,17 +45,17 @@ impl Target {
     }
 
     /// The file that a source is, if it is one that can be edited.
-    pub fn of_source(source: &Source, home: &Path, root: &Path) -> Option<Self> {
-        let (home, root) = (home.to_path_buf(), root.to_path_buf());
-        let all = [
-            (Scope::User, Self::User { home }),
+    pub fn of_source(source: &Source, home: Option<&Path>, root: &Path) -> Option<Self> {
+        let root = root.to_path_buf();
+        let user = home.map(|home| (Scope::User, Self::User { home: home.to_path_buf() }));
+        let project = [
             (Scope::Project, Self::Project { root: root.clone() }),
             (Scope::Project, Self::ProjectOwn { root }),
         ];
         let of_source = |(scope, target): &(Scope, Self)| {
             *scope == source.scope && target.path() == Path::new(&*source.origin)
         };
-        all.into_iter().find(of_source).map(|(_, target)| target)
+        user.into_iter().chain(project).find(of_source).map(|(_, target)| target)
     }
 }
 
@@ -181,7 +182,7 @@ pub fn check(target: &Target, name: &str, entry: &Map<String, Value>) -> Vec<Iss
     };
     let (_, mut issues) = raw::read(&definition);
     if let Err(message) = merge::check_name(name) {
-        issues.insert(0, definition.issue(Severity::Error, "", message));
+        issues.insert(0, definition.issue(IssueCode::Name, Severity::Error, "", message));
     }
     issues
 }

@@ -8,6 +8,10 @@ use super::secret::is_ordinary_variable;
 pub trait Lookup {
     /// The value of a host variable, if set.
     fn var(&self, name: &str) -> Option<String>;
+    /// Whether a host variable is set to something that is not UTF-8, and so has no value here.
+    fn is_unreadable(&self, _name: &str) -> bool {
+        false
+    }
     /// The value of a stored secret, if there is one.
     fn secret(&self, name: &str) -> Option<String>;
 }
@@ -17,6 +21,8 @@ pub trait Lookup {
 pub enum ExpandError {
     /// `${VAR}` and the variable is not set.
     Unset(String),
+    /// `${VAR}` and the variable is set to something that is not UTF-8.
+    NotUtf8(String),
     /// `${secret:NAME}` and no such secret is stored.
     NoSecret(String),
     /// `${` without `}`.
@@ -29,6 +35,7 @@ impl std::fmt::Display for ExpandError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Unset(name) => write!(f, "needs the variable {name}, which is not set"),
+            Self::NotUtf8(name) => write!(f, "needs the variable {name}, whose value is not UTF-8"),
             Self::NoSecret(name) => write!(f, "needs the secret {name}, which is not stored"),
             Self::Unclosed => f.write_str("has \"${\" without \"}\""),
             Self::BadName(name) => write!(f, "can't expand ${{{name}}}: not a name of a variable"),
@@ -41,6 +48,7 @@ impl ExpandError {
     pub fn fix(&self) -> String {
         match self {
             Self::Unset(name) => format!("set {name}, or write ${{{name}:-default}}"),
+            Self::NotUtf8(name) => format!("set {name} to a text in UTF-8"),
             Self::NoSecret(name) => format!("callboard secret set {name}"),
             Self::Unclosed => "close it, or write $$ for a plain $".into(),
             Self::BadName(name) => match name.strip_prefix("env:") {
@@ -91,6 +99,10 @@ pub fn expand(text: &str, lookup: &dyn Lookup) -> Result<Expanded, ExpandError> 
                 let value = lookup.secret(name).ok_or_else(|| ExpandError::NoSecret(name.to_owned()))?;
                 out.text.push_str(&value);
                 out.inserted.push(value);
+            }
+            // Set, so no default stands in for it, as none does in a shell.
+            Piece::Var { name, .. } if lookup.is_unreadable(name) => {
+                return Err(ExpandError::NotUtf8(name.to_owned()));
             }
             Piece::Var { name, default } => {
                 // As in a shell, `:-` also covers a variable that is set but empty.

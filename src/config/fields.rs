@@ -9,7 +9,8 @@ use serde_json::{Map, Value};
 
 use super::document::Definition;
 use super::duration::{self, Unit};
-use super::spec::{Globs, Issue, Severity};
+use super::issue::{Issue, IssueCode, Severity};
+use super::spec::Globs;
 use super::suggest;
 
 /// One known key and the other spellings of it.
@@ -56,7 +57,13 @@ impl<'d> Fields<'d> {
             let fix = suggest::nearest(name, keys.iter().map(|key| key.name))
                 .map(|near| format!("did you mean {near:?}?"))
                 .or_else(|| foreign(name).map(str::to_owned));
-            fields.report(Severity::Warning, &fields.path(name), "unknown key, ignored", fix);
+            fields.report(
+                IssueCode::UnknownKey,
+                Severity::Warning,
+                &fields.path(name),
+                "unknown key, ignored",
+                fix,
+            );
         }
         fields
     }
@@ -74,22 +81,23 @@ impl<'d> Fields<'d> {
     /// Adds an issue about a key path.
     pub fn report(
         &mut self,
+        code: IssueCode,
         severity: Severity,
         within: &str,
         message: impl Into<String>,
         fix: Option<String>,
     ) {
-        self.issues.push(Issue { fix, ..self.definition.issue(severity, within, message) });
+        self.issues.push(Issue { fix, ..self.definition.issue(code, severity, within, message) });
     }
 
     /// Adds an error about a key.
-    pub fn error(&mut self, name: &str, message: impl Into<String>, fix: Option<&str>) {
-        self.report(Severity::Error, &self.path(name), message, fix.map(str::to_owned));
+    pub fn error(&mut self, code: IssueCode, name: &str, message: impl Into<String>, fix: Option<&str>) {
+        self.report(code, Severity::Error, &self.path(name), message, fix.map(str::to_owned));
     }
 
     /// Adds a warning about a key.
-    pub fn warn(&mut self, name: &str, message: impl Into<String>, fix: Option<&str>) {
-        self.report(Severity::Warning, &self.path(name), message, fix.map(str::to_owned));
+    pub fn warn(&mut self, code: IssueCode, name: &str, message: impl Into<String>, fix: Option<&str>) {
+        self.report(code, Severity::Warning, &self.path(name), message, fix.map(str::to_owned));
     }
 
     /// The spellings under which a key is present, that of the manual first; `null` counts as absent.
@@ -119,6 +127,7 @@ impl<'d> Fields<'d> {
         let present = self.spellings(name);
         for extra in present.iter().skip(1) {
             self.warn(
+                IssueCode::Duplicate,
                 extra,
                 format!("means the same as {:?}, which counts", present[0]),
                 Some("keep one of them"),
@@ -140,7 +149,13 @@ impl<'d> Fields<'d> {
     fn wrong_type(&mut self, within: &str, wanted: &str, got: &Value) {
         let quotes = wanted == "a string" && (got.is_number() || got.is_boolean());
         let fix = quotes.then(|| "put it in quotes".to_owned());
-        self.report(Severity::Error, within, format!("must be {wanted}, not {}", kind(got)), fix);
+        self.report(
+            IssueCode::Value,
+            Severity::Error,
+            within,
+            format!("must be {wanted}, not {}", kind(got)),
+            fix,
+        );
     }
 
     /// A string.
@@ -173,7 +188,12 @@ impl<'d> Fields<'d> {
         match value.as_u64() {
             Some(count) if (min..=max).contains(&count) => Some(count),
             _ if value.is_number() => {
-                self.error(spelling, format!("must be a whole number from {min} to {max}"), None);
+                self.error(
+                    IssueCode::Value,
+                    spelling,
+                    format!("must be a whole number from {min} to {max}"),
+                    None,
+                );
                 None
             }
             _ => {
@@ -200,11 +220,11 @@ impl<'d> Fields<'d> {
             Ok(bytes) if (min..=max).contains(&bytes) => Some(bytes),
             Ok(_) => {
                 let range = format!("{} to {}", duration::bytes_to_word(min), duration::bytes_to_word(max));
-                self.error(spelling, format!("must be from {range}"), None);
+                self.error(IssueCode::Value, spelling, format!("must be from {range}"), None);
                 None
             }
             Err(message) => {
-                self.error(spelling, message, None);
+                self.error(IssueCode::Value, spelling, message, None);
                 None
             }
         }
@@ -224,6 +244,7 @@ impl<'d> Fields<'d> {
         }
         for (extra, ..) in found.iter().skip(1) {
             self.warn(
+                IssueCode::Duplicate,
                 extra,
                 format!("means the same as {:?}, which counts", found[0].0),
                 Some("keep one of them"),
@@ -241,12 +262,12 @@ impl<'d> Fields<'d> {
         };
         match read {
             Ok(Duration::ZERO) => {
-                self.error(spelling, "must be more than zero", None);
+                self.error(IssueCode::Value, spelling, "must be more than zero", None);
                 None
             }
             Ok(duration) => Some(duration),
             Err(message) => {
-                self.error(spelling, message, None);
+                self.error(IssueCode::Value, spelling, message, None);
                 None
             }
         }
@@ -272,6 +293,7 @@ impl<'d> Fields<'d> {
         let near =
             suggest::nearest(&word, known.iter().copied()).map(|near| format!("did you mean {near:?}?"));
         self.report(
+            IssueCode::Value,
             Severity::Error,
             &self.path(spelling),
             format!("unknown word; must be one of {}", known.join(", ")),
@@ -305,7 +327,7 @@ impl<'d> Fields<'d> {
         match Globs::compile(&patterns) {
             Ok(globs) => Some(globs),
             Err(message) => {
-                self.error(spelling, message, None);
+                self.error(IssueCode::Value, spelling, message, None);
                 None
             }
         }

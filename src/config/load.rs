@@ -12,6 +12,7 @@
 //! ```
 
 mod env;
+mod home;
 mod settings;
 mod world;
 
@@ -19,14 +20,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use env::Env;
+pub use home::NoHome;
 pub use world::SecretSource;
 
 use super::approval::Approval;
 use super::approvals;
 use super::document::{self, Definition, Document, Form};
 use super::host::HostSettings;
+use super::issue::{Issue, IssueCode, Severity};
 use super::merge::{self, Merge};
-use super::spec::{Issue, Scope, ServerSet, Severity, Source};
+use super::spec::{Scope, ServerSet, Source};
 use super::validate::Context;
 use crate::store::{self, FILE_BYTES_MAX};
 pub(super) use world::Machine;
@@ -88,44 +91,34 @@ impl LoadOptions {
         Self::new(Env::from_process(), cwd)
     }
 
-    /// Callboard's own folder: `$CALLBOARD_HOME`, by default `~/.callboard`. Without a home it
-    /// is `/.callboard`: never a folder that a project could have brought.
-    pub fn home(&self) -> PathBuf {
-        match self.env.get_nonempty("CALLBOARD_HOME") {
-            Some(home) => self.cwd.join(self.tilde(home)),
-            None => self.user_home().unwrap_or(Path::new("/")).join(".callboard"),
-        }
+    /// Callboard's own folder: `$CALLBOARD_HOME`, by default `~/.callboard`. Absolute: never a
+    /// folder that a project could have brought.
+    pub fn home(&self) -> Result<PathBuf, NoHome> {
+        home::own(&self.env)
     }
 
     /// The root of the project: the nearest folder, from the working directory upwards, that
     /// has `.git`, `.mcp.json` or `.callboard`; else the working directory. Callboard's own
     /// folder in the user's home makes that no project.
     pub fn project_root(&self) -> PathBuf {
-        let own = self.home();
+        let own = self.home().ok();
         let is_root = |folder: &&Path| {
             folder.join(".git").exists()
                 || folder.join(".mcp.json").is_file()
-                || (folder.join(".callboard").is_dir() && !same_folder(&folder.join(".callboard"), &own))
+                || (folder.join(".callboard").is_dir() && !is_own(&folder.join(".callboard"), own.as_deref()))
         };
         self.cwd.ancestors().find(is_root).unwrap_or(&self.cwd).to_path_buf()
     }
 
-    fn user_home(&self) -> Option<&Path> {
-        self.env.get_nonempty("HOME").map(Path::new).filter(|home| home.is_absolute())
-    }
-
     fn tilde(&self, path: &str) -> PathBuf {
-        match (path.strip_prefix('~'), self.user_home()) {
-            (Some(""), Some(home)) => home.to_path_buf(),
-            (Some(rest), Some(home)) if rest.starts_with('/') => home.join(&rest[1..]),
-            _ => PathBuf::from(path),
-        }
+        home::tilde(&self.env, path)
     }
 }
 
-fn same_folder(a: &Path, b: &Path) -> bool {
+/// Whether a folder is Callboard's own one.
+fn is_own(folder: &Path, own: Option<&Path>) -> bool {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-    real(a) == real(b)
+    own.is_some_and(|own| real(folder) == real(own))
 }
 
 /// The effective configuration.
@@ -145,8 +138,8 @@ pub struct Loaded {
     pub files: Vec<FileSeen>,
     /// Root of the project.
     pub project_root: PathBuf,
-    /// Callboard's own folder.
-    pub home: PathBuf,
+    /// Callboard's own folder; without one nothing of the user's is read or written.
+    pub home: Result<PathBuf, NoHome>,
 }
 
 /// A file that was looked for.
@@ -163,21 +156,25 @@ pub struct FileSeen {
 /// Reads everything. Never fails: what can't be read or used is an issue with its place, and
 /// everything else is loaded.
 pub fn load(options: &LoadOptions) -> Loaded {
-    let home = options.home();
+    let found = options.home();
+    let home = found.as_deref().ok();
     let project_root = options.project_root();
-    let mut sources = Sources { options, home: &home, root: &project_root, read: Read::default() };
-    let settings = settings::load(options, &home, &project_root);
+    let mut sources = Sources { options, home, root: &project_root, read: Read::default() };
+    sources.read.issues.extend(found.as_ref().err().map(|fault| fault.issue()));
+    let settings = settings::load(options, home, &project_root);
     sources.read.issues.extend(settings.issues);
     sources.all();
-    let approvals = match approvals::list(&home) {
-        Ok(approvals) => approvals,
+    let approvals = match home.map(approvals::list).transpose() {
+        Ok(approvals) => approvals.unwrap_or_default(),
         Err(error) => {
             // Unreadable approvals approve nothing.
-            sources.read.issues.push(file_issue(Scope::User, &approvals::file(&home), error.to_string()));
+            let file = home.map(approvals::file).unwrap_or_default();
+            let issue = file_issue(IssueCode::Store, Scope::User, &file, error.to_string());
+            sources.read.issues.push(issue);
             Vec::new()
         }
     };
-    let (machine, issue) = Machine::new(options, &home);
+    let (machine, issue) = Machine::new(options, home);
     sources.read.issues.extend(issue);
     let Read { definitions, mut issues, files } = sources.read;
     issues.sort_by_key(|issue| std::cmp::Reverse(issue.severity));
@@ -192,7 +189,7 @@ pub fn load(options: &LoadOptions) -> Loaded {
         approvals,
         files,
         project_root,
-        home,
+        home: found,
     }
 }
 
@@ -225,7 +222,7 @@ struct Read {
 /// The sources of servers, read in their order.
 struct Sources<'a> {
     options: &'a LoadOptions,
-    home: &'a Path,
+    home: Option<&'a Path>,
     root: &'a Path,
     read: Read,
 }
@@ -234,7 +231,9 @@ impl Sources<'_> {
     fn all(&mut self) {
         self.unreadable_variables();
         if !self.options.strict {
-            self.file(Scope::User, &self.home.join("mcp.json"), false);
+            if let Some(home) = self.home {
+                self.file(Scope::User, &home.join("mcp.json"), false);
+            }
             if self.options.project {
                 self.project();
             }
@@ -250,24 +249,32 @@ impl Sources<'_> {
         let policy = self.options.managed_dir.join("policy.toml");
         if policy.exists() {
             let message = "managed policy can't be applied by this version; nothing of it is in force";
-            self.read.issues.push(file_issue(Scope::Managed, &policy, message));
+            self.read.issues.push(file_issue(IssueCode::NotYet, Scope::Managed, &policy, message));
         }
     }
 
     fn project(&mut self) {
         self.file(Scope::Project, &self.root.join(".mcp.json"), false);
         let own = self.root.join(".callboard");
-        if !same_folder(&own, self.home) {
+        if !is_own(&own, self.home) {
             self.file(Scope::Project, &own.join("mcp.json"), false);
         }
     }
 
     /// A variable of ours that can't be read must not pass for one that is not set.
     fn unreadable_variables(&mut self) {
-        let ours = self.options.env.unreadable().filter(|name| name.starts_with("CALLBOARD_"));
+        let ours = self
+            .options
+            .env
+            .unreadable()
+            .filter(|name| name.starts_with("CALLBOARD_") && *name != "CALLBOARD_HOME");
         for name in ours {
             let source = Source { scope: Scope::EnvInline, origin: name.into() };
-            self.read.issues.push(source_issue(source, "not UTF-8; nothing of it is in force"));
+            self.read.issues.push(source_issue(
+                IssueCode::NotUtf8,
+                source,
+                "not UTF-8; nothing of it is in force",
+            ));
         }
     }
 
@@ -285,7 +292,7 @@ impl Sources<'_> {
         let source = Source { scope: Scope::EnvInline, origin: variable.into() };
         if text.len() as u64 > FILE_BYTES_MAX {
             let message = format!("larger than {FILE_BYTES_MAX} bytes");
-            self.read.issues.push(source_issue(source, message));
+            self.read.issues.push(source_issue(IssueCode::Unreadable, source, message));
             return;
         }
         self.take(document::parse(text, &source, self.root, Form::Inline));
@@ -303,9 +310,13 @@ impl Sources<'_> {
                 let base = if scope == Scope::Project { self.root } else { folder };
                 self.take(document::parse(&text, &source, base, Form::File));
             }
-            Ok(None) if named => self.read.issues.push(source_issue(source, "no such file")),
+            Ok(None) if named => {
+                self.read.issues.push(source_issue(IssueCode::Unreadable, source, "no such file"))
+            }
             Ok(None) => {}
-            Err(error) => self.read.issues.push(source_issue(source, bare(&error, path))),
+            Err(error) => {
+                self.read.issues.push(source_issue(IssueCode::Unreadable, source, bare(&error, path)))
+            }
         }
     }
 
@@ -321,12 +332,13 @@ fn bare(error: &store::StoreError, path: &Path) -> String {
     text.strip_prefix(&format!("{}: ", path.display())).map_or(text.clone(), str::to_owned)
 }
 
-fn file_issue(scope: Scope, path: &Path, message: impl Into<String>) -> Issue {
-    source_issue(Source { scope, origin: path.to_string_lossy().into() }, message)
+fn file_issue(code: IssueCode, scope: Scope, path: &Path, message: impl Into<String>) -> Issue {
+    source_issue(code, Source { scope, origin: path.to_string_lossy().into() }, message)
 }
 
-fn source_issue(source: Source, message: impl Into<String>) -> Issue {
+fn source_issue(code: IssueCode, source: Source, message: impl Into<String>) -> Issue {
     Issue {
+        code,
         severity: Severity::Error,
         source,
         position: None,

@@ -9,9 +9,10 @@ use std::path::Path;
 use super::approval::{self, Approval, Verdict};
 use super::canonical;
 use super::document::Definition;
+use super::issue::{Issue, IssueCode, Severity};
 use super::raw::{self, RawServer, RawTarget};
 use super::secret::{self, Collector};
-use super::spec::{Entry, EntryState, Issue, Scope, ServerSet, Severity, Source};
+use super::spec::{Entry, EntryState, Scope, ServerSet, Source};
 use super::validate::{self, Context};
 use crate::id::ServerId;
 
@@ -79,7 +80,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
 
 /// A name that can't be used still shows up, printable, and never in place of another entry.
 fn add_misnamed(definition: &Definition, message: String, set: &mut ServerSet) {
-    let issue = definition.issue(Severity::Error, "", message);
+    let issue = definition.issue(IssueCode::Name, Severity::Error, "", message);
     let printable: String = definition.name.chars().take(NAME_LEN_MAX).flat_map(char::escape_debug).collect();
     let id = if printable.is_empty() { "(no name)".to_owned() } else { printable };
     if set.get(&id).is_some() {
@@ -166,7 +167,7 @@ impl<'a> Judged<'a> {
             _ => EntryState::Pending,
         };
         if let (EntryState::Pending, Some(reason)) = (&state, verdict.reason()) {
-            let mut issue = self.definition.issue(Severity::Warning, "", reason);
+            let mut issue = self.definition.issue(IssueCode::Waits, Severity::Warning, "", reason);
             issue.fix = Some(approve_hint(&self.definition.name));
             self.issues.push(issue);
         }
@@ -230,6 +231,7 @@ fn tell_override(definition: &Definition, hidden: &[Source], entry: &mut Entry) 
     }
     for source in hidden {
         let mut issue = definition.issue(
+            IssueCode::NotAllowed,
             Severity::Warning,
             "",
             "defined here too, without effect: managed entries can't be overridden",
@@ -246,7 +248,7 @@ fn tell_waiting(definition: &Definition, waiting: &Judged<'_>, entry: &mut Entry
         "stays in force; another definition in {} waits for approval",
         waiting.definition.source.origin
     );
-    let mut issue = definition.issue(Severity::Warning, "", message);
+    let mut issue = definition.issue(IssueCode::Waits, Severity::Warning, "", message);
     issue.fix = Some(approve_hint(&definition.name));
     entry.issues.push(issue);
 }

@@ -18,6 +18,7 @@ pub mod expand;
 pub mod fields;
 pub mod host;
 pub mod host_keys;
+pub mod issue;
 pub mod load;
 pub mod mask;
 pub mod merge;

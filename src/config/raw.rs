@@ -9,8 +9,9 @@ use serde_json::Value;
 use super::document::Definition;
 use super::expand;
 use super::fields::{Fields, Key, key};
+use super::issue::{Issue, IssueCode, Severity};
 use super::raw_target;
-use super::spec::{Globs, Issue, Protocol, Rate, Sandbox, Severity, Sharing, StartMode, ToolFilter, Trust};
+use super::spec::{Globs, Protocol, Rate, Sandbox, Sharing, StartMode, ToolFilter, Trust};
 
 /// One entry with its types checked, unexpanded.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -201,7 +202,12 @@ pub fn read(definition: &Definition) -> (RawServer, Vec<Issue>) {
     let mut issues = definition.issues.clone();
     let Value::Object(map) = &definition.value else {
         let kind = super::fields::kind(&definition.value);
-        issues.push(definition.issue(Severity::Error, "", format!("must be an object, not {kind}")));
+        issues.push(definition.issue(
+            IssueCode::Value,
+            Severity::Error,
+            "",
+            format!("must be an object, not {kind}"),
+        ));
         return (RawServer::default(), issues);
     };
     let mut fields = Fields::new(definition, map, "", KEYS);
@@ -220,7 +226,12 @@ fn read_disabled(fields: &mut Fields<'_>) -> bool {
     let enabled = fields.flag("enabled");
     let disabled = fields.flag("disabled");
     if enabled.is_some() && disabled == enabled {
-        fields.warn("disabled", "contradicts \"enabled\"; the server is off", Some("keep one of them"));
+        fields.warn(
+            IssueCode::Conflict,
+            "disabled",
+            "contradicts \"enabled\"; the server is off",
+            Some("keep one of them"),
+        );
     }
     enabled == Some(false) || disabled == Some(true)
 }
@@ -234,13 +245,18 @@ fn read_policy(fields: &mut Fields<'_>, server: &mut RawServer) {
     }
     server.allowed_tools = fields.globs("allowedTools");
     if server.allowed_tools.as_ref().is_some_and(Globs::is_empty) {
-        fields.warn("allowedTools", "is empty: no tool of this server may be called", None);
+        fields.warn(IssueCode::Value, "allowedTools", "is empty: no tool of this server may be called", None);
     }
     server.denied_tools = fields.globs("deniedTools").unwrap_or_default();
     let trust = fields.word("trust", &TRUST_WORDS);
     let read_only = fields.flag("readOnly");
     if read_only == Some(true) && trust.is_some_and(|trust| trust != Trust::ReadOnly) {
-        fields.warn("readOnly", "\"trust\" is written and counts", Some("remove \"readOnly\""));
+        fields.warn(
+            IssueCode::Conflict,
+            "readOnly",
+            "\"trust\" is written and counts",
+            Some("remove \"readOnly\""),
+        );
     }
     server.trust = match (trust, read_only) {
         (Some(trust), _) => trust,
@@ -253,7 +269,7 @@ fn read_policy(fields: &mut Fields<'_>, server: &mut RawServer) {
     for (index, name) in server.env_passthrough.iter().enumerate() {
         if !expand::is_variable_name(name) {
             let at = format!("env_passthrough[{index}]");
-            fields.report(Severity::Error, &at, "is not the name of a variable", None);
+            fields.report(IssueCode::Value, Severity::Error, &at, "is not the name of a variable", None);
         }
     }
     server.sandbox = read_sandbox(fields);
@@ -281,7 +297,7 @@ fn read_sandbox(fields: &mut Fields<'_>) -> Sandbox {
     if sandbox != Sandbox::Off {
         // Running it unconfined would break a promise; so it doesn't run.
         let fix = "remove it, or write \"off\" to run the server unconfined";
-        fields.error("sandbox", "servers can't be confined yet", Some(fix));
+        fields.error(IssueCode::NotYet, "sandbox", "servers can't be confined yet", Some(fix));
     }
     sandbox
 }
@@ -293,6 +309,7 @@ fn read_overrides(fields: &mut Fields<'_>) -> Overrides {
     if fields.number("timeout").is_some_and(|number| number >= AMBIGUOUS_MIN) {
         let fix = "write a word such as \"30s\" or \"20m\", or use \"requestTimeoutMs\"";
         fields.error(
+            IssueCode::Value,
             "timeout",
             "seconds or milliseconds? A bare number of 1000 or more is ambiguous",
             Some(fix),
@@ -329,6 +346,7 @@ fn read_overrides(fields: &mut Fields<'_>) -> Overrides {
             None => {
                 if !rate.has("per_second") {
                     rate.error(
+                        IssueCode::Missing,
                         "per_second",
                         "is missing",
                         Some("write a number of calls; 0 turns the limit off"),
@@ -359,7 +377,12 @@ fn warn_without_effect(fields: &mut Fields<'_>, server: &RawServer) {
     for name in WITHOUT_EFFECT {
         let is_default = name == "sharing" && server.sharing == Sharing::default();
         let Some(path) = fields.written(name).filter(|_| !is_default) else { continue };
-        let issue = fields.definition().issue(Severity::Warning, &path, "has no effect yet in this version");
+        let issue = fields.definition().issue(
+            IssueCode::NotYet,
+            Severity::Warning,
+            &path,
+            "has no effect yet in this version",
+        );
         let within = |other: &Issue| {
             other
                 .path

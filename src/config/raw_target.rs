@@ -3,8 +3,8 @@
 
 use super::expand;
 use super::fields::Fields;
+use super::issue::{IssueCode, Severity};
 use super::raw::RawTarget;
-use super::spec::Severity;
 use super::suggest;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -27,12 +27,18 @@ pub(super) fn read(fields: &mut Fields<'_>, disabled: bool) -> Option<RawTarget>
     match (fields.has("command"), fields.has("url")) {
         (true, true) => {
             let fix = "keep \"command\" for a program, or \"url\" for an address";
-            fields.error("url", "stands beside \"command\"; exactly one of them is allowed", Some(fix));
+            fields.error(
+                IssueCode::Conflict,
+                "url",
+                "stands beside \"command\"; exactly one of them is allowed",
+                Some(fix),
+            );
             None
         }
         (false, false) => {
             if !disabled {
                 fields.report(
+                    IssueCode::Missing,
                     Severity::Error,
                     "",
                     "has neither \"command\" nor \"url\"",
@@ -44,6 +50,7 @@ pub(super) fn read(fields: &mut Fields<'_>, disabled: bool) -> Option<RawTarget>
         (true, false) => {
             if matches!(wanted, Some(Wanted::Http | Wanted::Sse)) {
                 fields.error(
+                    IssueCode::Conflict,
                     "transport",
                     "an address is wanted, but \"command\" is given",
                     Some("write \"url\""),
@@ -54,6 +61,7 @@ pub(super) fn read(fields: &mut Fields<'_>, disabled: bool) -> Option<RawTarget>
         (false, true) => {
             if wanted == Some(Wanted::Stdio) {
                 fields.error(
+                    IssueCode::Conflict,
                     "transport",
                     "a program is wanted, but \"url\" is given",
                     Some("write \"command\""),
@@ -67,7 +75,7 @@ pub(super) fn read(fields: &mut Fields<'_>, disabled: bool) -> Option<RawTarget>
 fn read_stdio(fields: &mut Fields<'_>) -> Option<RawTarget> {
     for useless in ["headers", "bearer_token_env", "oauth"] {
         if fields.has(useless) {
-            fields.warn(useless, "has no effect on a program", Some("use \"env\""));
+            fields.warn(IssueCode::Conflict, useless, "has no effect on a program", Some("use \"env\""));
         }
     }
     let command = fields.text("command");
@@ -76,9 +84,10 @@ fn read_stdio(fields: &mut Fields<'_>) -> Option<RawTarget> {
     let cwd = fields.text("cwd");
     if let Some(command) = &command {
         if command.trim().is_empty() {
-            fields.error("command", "is empty", Some("name a program"));
+            fields.error(IssueCode::Value, "command", "is empty", Some("name a program"));
         } else if args.is_none() && command.contains(' ') && !command.contains(['/', '\\']) {
             fields.warn(
+                IssueCode::Value,
                 "command",
                 "has a space in it; it is taken as one program name",
                 Some("move what follows the program into \"args\""),
@@ -92,7 +101,7 @@ fn read_stdio(fields: &mut Fields<'_>) -> Option<RawTarget> {
     for (name, value) in env.iter().flatten() {
         let at = suggest::join("env", name);
         if name.is_empty() || name.contains(['=', '\0']) {
-            fields.report(Severity::Error, &at, "can't be the name of a variable", None);
+            fields.report(IssueCode::Value, Severity::Error, &at, "can't be the name of a variable", None);
         }
         check_expansion(fields, &at, value);
     }
@@ -110,14 +119,20 @@ fn read_stdio(fields: &mut Fields<'_>) -> Option<RawTarget> {
 fn read_http(fields: &mut Fields<'_>, sse: bool) -> Option<RawTarget> {
     for useless in ["args", "env", "cwd", "env_passthrough", "sandbox", "allowHostProcess"] {
         if fields.has(useless) {
-            fields.warn(useless, "has no effect on an address", None);
+            fields.warn(IssueCode::Conflict, useless, "has no effect on an address", None);
         }
     }
     if fields.has("oauth") {
-        fields.warn("oauth", "logging in is not available yet; ignored", Some("use \"bearer_token_env\""));
+        fields.warn(
+            IssueCode::NotYet,
+            "oauth",
+            "logging in is not available yet; ignored",
+            Some("use \"bearer_token_env\""),
+        );
     }
     if sse {
         fields.warn(
+            IssueCode::NotYet,
             "transport",
             "the old HTTP+SSE transport is not spoken yet; the server will not start",
             Some("write \"http\" if the server speaks Streamable HTTP"),
@@ -134,13 +149,13 @@ fn read_http(fields: &mut Fields<'_>, sse: bool) -> Option<RawTarget> {
     }
     if bearer_token_env.as_deref().is_some_and(|name| !expand::is_variable_name(name)) {
         let fix = "write the name of the variable that holds the token";
-        fields.error("bearer_token_env", "is not the name of a variable", Some(fix));
+        fields.error(IssueCode::Value, "bearer_token_env", "is not the name of a variable", Some(fix));
     }
     Some(RawTarget::Http { url: url?, headers: headers.unwrap_or_default(), bearer_token_env, sse })
 }
 
 fn check_expansion(fields: &mut Fields<'_>, within: &str, text: &str) {
     if let Err(error) = expand::check(text) {
-        fields.report(Severity::Error, within, error.to_string(), Some(error.fix()));
+        fields.report(IssueCode::Reference, Severity::Error, within, error.to_string(), Some(error.fix()));
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use super::bounds::{BreakerSpec, Limits, Rate, RestartSpec, Timeouts};
+pub use super::issue::{Issue, IssueCode, Severity};
 use crate::id::ServerId;
 
 /// A value that is never shown: `Debug` and `Display` print `[redacted]`.
@@ -84,49 +85,6 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.scope.as_str(), self.origin)
     }
-}
-
-/// One fault or doubt about the configuration, with its place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Issue {
-    /// Whether the thing is unusable, or just odd.
-    pub severity: Severity,
-    /// The file or variable.
-    pub source: Source,
-    /// `line:column` in that source, when known.
-    pub position: Option<(usize, usize)>,
-    /// Key path, such as `mcpServers.github.env.TOKEN`; empty for the file itself.
-    pub path: String,
-    /// What is wrong. Never contains a value that could be secret.
-    pub message: String,
-    /// What to do about it.
-    pub fix: Option<String>,
-}
-
-impl fmt::Display for Issue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.source.origin)?;
-        if let Some((line, column)) = self.position {
-            write!(f, ":{line}:{column}")?;
-        }
-        if !self.path.is_empty() {
-            write!(f, ": {}", self.path)?;
-        }
-        write!(f, ": {}", self.message)?;
-        if let Some(fix) = &self.fix {
-            write!(f, " ({fix})")?;
-        }
-        Ok(())
-    }
-}
-
-/// How bad an [`Issue`] is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Severity {
-    /// Works, but is probably not what was meant.
-    Warning,
-    /// That file or that entry can't be used.
-    Error,
 }
 
 /// The whole effective set of servers.

@@ -8,11 +8,10 @@ use std::sync::Arc;
 use super::document::Definition;
 use super::expand::{self, Expanded, Lookup};
 use super::host::HostSettings;
+use super::issue::{Issue, IssueCode, Severity};
 use super::raw::{RawServer, RawTarget};
 use super::secret::Collector;
-use super::spec::{
-    BreakerSpec, Issue, Limits, RestartSpec, Scope, SecretText, ServerSpec, Severity, Timeouts, TransportSpec,
-};
+use super::spec::{BreakerSpec, Limits, RestartSpec, Scope, SecretText, ServerSpec, Timeouts, TransportSpec};
 use super::suggest;
 use crate::id::ServerId;
 
@@ -109,26 +108,31 @@ fn has_separator(command: &str) -> bool {
 }
 
 impl Resolver<'_> {
-    fn error(&mut self, within: &str, message: impl Into<String>, fix: Option<String>) {
-        self.issues.push(Issue { fix, ..self.definition.issue(Severity::Error, within, message) });
+    fn error(&mut self, code: IssueCode, within: &str, message: impl Into<String>, fix: Option<String>) {
+        self.issues.push(Issue { fix, ..self.definition.issue(code, Severity::Error, within, message) });
     }
 
-    fn warn(&mut self, within: &str, message: impl Into<String>) {
-        self.issues.push(self.definition.issue(Severity::Warning, within, message));
+    fn warn(&mut self, code: IssueCode, within: &str, message: impl Into<String>) {
+        self.issues.push(self.definition.issue(code, Severity::Warning, within, message));
     }
 
     fn expand(&mut self, within: &str, text: &str) -> Option<Expanded> {
         match expand::expand(text, self.context.world) {
             Ok(expanded) if expanded.text.contains('\0') => {
-                self.error(within, "contains a NUL character", None);
+                self.error(IssueCode::Value, within, "contains a NUL character", None);
                 None
             }
             Ok(expanded) => Some(expanded),
             Err(error) => {
-                self.error(within, error.to_string(), Some(error.fix()));
+                self.error(error_code(&error), within, error.to_string(), Some(error.fix()));
                 None
             }
         }
+    }
+
+    fn not_utf8(&mut self, within: &str, variable: &str) {
+        let error = expand::ExpandError::NotUtf8(variable.to_owned());
+        self.error(error_code(&error), within, error.to_string(), Some(error.fix()));
     }
 
     /// `~` and `~/…` at the start of a path.
@@ -139,8 +143,17 @@ impl Resolver<'_> {
         };
         match self.context.world.var("HOME").filter(|home| !home.is_empty()) {
             Some(home) => Some(format!("{home}{rest}")),
+            None if self.context.world.is_unreadable("HOME") => {
+                self.not_utf8(within, "HOME");
+                None
+            }
             None => {
-                self.error(within, "needs the variable HOME for \"~\", which is not set", None);
+                self.error(
+                    IssueCode::Unset,
+                    within,
+                    "needs the variable HOME for \"~\", which is not set",
+                    None,
+                );
                 None
             }
         }
@@ -155,7 +168,7 @@ impl Resolver<'_> {
         let path = self.definition.base.join(self.tilde("cwd", text)?);
         if !self.context.world.is_dir(&path) {
             let message = format!("no such folder: {}", path.display());
-            self.error("cwd", message, Some("create it, or correct the path".into()));
+            self.error(IssueCode::Value, "cwd", message, Some("create it, or correct the path".into()));
             return None;
         }
         Some(path)
@@ -167,7 +180,7 @@ impl Resolver<'_> {
         self.secrets.inserted(&expanded.inserted);
         let command = self.tilde("command", expanded.text)?;
         if command.trim().is_empty() {
-            self.error("command", "is empty once expanded", Some("name a program".into()));
+            self.error(IssueCode::Value, "command", "is empty once expanded", Some("name a program".into()));
             return None;
         }
         if !has_separator(&command) {
@@ -232,19 +245,31 @@ impl Resolver<'_> {
         }
         if let Some(variable) = bearer_token_env {
             match self.context.world.var(variable).filter(|token| !token.trim().is_empty()) {
+                None if self.context.world.is_unreadable(variable) => {
+                    self.not_utf8("bearer_token_env", variable)
+                }
                 None => {
                     let message = format!("needs the variable {variable}, which is not set");
-                    self.error("bearer_token_env", message, Some(format!("set {variable}")));
+                    self.error(
+                        IssueCode::Unset,
+                        "bearer_token_env",
+                        message,
+                        Some(format!("set {variable}")),
+                    );
                 }
                 Some(token) if !is_header_value(token.trim()) => {
                     let message = format!("the variable {variable} holds characters that no header may have");
-                    self.error("bearer_token_env", message, None);
+                    self.error(IssueCode::Value, "bearer_token_env", message, None);
                 }
                 Some(token) => {
                     let token = token.trim();
                     self.secrets.certain(token);
                     if plain.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
-                        self.warn("bearer_token_env", "replaces the header \"Authorization\"");
+                        self.warn(
+                            IssueCode::Conflict,
+                            "bearer_token_env",
+                            "replaces the header \"Authorization\"",
+                        );
                         plain.retain(|(name, _)| !name.eq_ignore_ascii_case("authorization"));
                     }
                     plain.push(("Authorization".into(), SecretText::new(format!("Bearer {token}"))));
@@ -261,11 +286,11 @@ impl Resolver<'_> {
         let fix = Some("write an absolute address such as https://example.com/mcp".to_owned());
         let lower = text.to_ascii_lowercase();
         if !lower.starts_with("http://") && !lower.starts_with("https://") {
-            self.error("url", "must start with http:// or https://", fix);
+            self.error(IssueCode::Value, "url", "must start with http:// or https://", fix);
             return None;
         }
         if text.contains(|c: char| c.is_whitespace() || c.is_control() || c == '\\') {
-            self.error("url", "contains a space, a backslash or a control character", fix);
+            self.error(IssueCode::Value, "url", "contains a space, a backslash or a control character", fix);
             return None;
         }
         match url::Url::parse(text) {
@@ -275,11 +300,11 @@ impl Resolver<'_> {
                 Some(text.to_owned())
             }
             Ok(_) => {
-                self.error("url", "has no host", fix);
+                self.error(IssueCode::Value, "url", "has no host", fix);
                 None
             }
             Err(error) => {
-                self.error("url", format!("not an address: {error}"), fix);
+                self.error(IssueCode::Value, "url", format!("not an address: {error}"), fix);
                 None
             }
         }
@@ -305,25 +330,30 @@ impl Resolver<'_> {
         ];
         let within = suggest::join("headers", name);
         if name.is_empty() || !name.bytes().all(is_token_byte) {
-            self.error(&within, "can't be the name of a header", None);
+            self.error(IssueCode::Value, &within, "can't be the name of a header", None);
             return None;
         }
         if OWN.iter().any(|own| name.eq_ignore_ascii_case(own)) {
-            self.warn(&within, "is written by Callboard itself; ignored");
+            self.warn(IssueCode::Conflict, &within, "is written by Callboard itself; ignored");
             return None;
         }
         if earlier.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
-            self.error(&within, "is written twice", Some("keep one of them".into()));
+            self.error(IssueCode::Duplicate, &within, "is written twice", Some("keep one of them".into()));
             return None;
         }
         let expanded = self.expand(&within, value)?;
         if expanded.text.contains(['\r', '\n']) {
-            self.error(&within, "contains a line break", Some("write the value on one line".into()));
+            self.error(
+                IssueCode::Value,
+                &within,
+                "contains a line break",
+                Some("write the value on one line".into()),
+            );
             return None;
         }
         let text = expanded.text.trim();
         if !is_header_value(text) {
-            self.error(&within, "holds characters that no header may have", None);
+            self.error(IssueCode::Value, &within, "holds characters that no header may have", None);
             return None;
         }
         self.secrets.inserted(&expanded.inserted);
@@ -346,13 +376,17 @@ impl Resolver<'_> {
             max_delay: own.restart_max_delay.unwrap_or(host.restart.max_delay),
         };
         if own.idle.is_some() && timeouts.idle > timeouts.total {
-            self.warn("timeout", "longer than max_timeout, which ends a call first");
+            self.warn(IssueCode::Conflict, "timeout", "longer than max_timeout, which ends a call first");
         }
         if own.connect.is_some() && timeouts.connect > timeouts.max_start {
-            self.warn("connect_timeout", "longer than timeouts.max_start, which ends a start first");
+            self.warn(
+                IssueCode::Conflict,
+                "connect_timeout",
+                "longer than timeouts.max_start, which ends a start first",
+            );
         }
         if restart.min_delay > restart.max_delay {
-            self.error("restart", "min is longer than max_delay", None);
+            self.error(IssueCode::Conflict, "restart", "min is longer than max_delay", None);
         }
         ServerSpec {
             id: ServerId::new(&self.definition.name),
@@ -386,6 +420,16 @@ impl Resolver<'_> {
             env_passthrough: raw.env_passthrough.clone(),
             sandbox: raw.sandbox.clone(),
         }
+    }
+}
+
+/// The kind of a fault of expansion.
+fn error_code(error: &expand::ExpandError) -> IssueCode {
+    use expand::ExpandError as E;
+    match error {
+        E::Unset(_) | E::NoSecret(_) => IssueCode::Unset,
+        E::NotUtf8(_) => IssueCode::NotUtf8,
+        E::Unclosed | E::BadName(_) => IssueCode::Reference,
     }
 }
 

@@ -165,7 +165,7 @@ fn an_entry_that_can_not_run_is_refused_before_anything_starts() {
     };
     assert_eq!(code("off", 5), "disabled");
     assert_eq!(code("theirs", 5), "pending_approval");
-    assert_eq!(code("unset", 3), "config_error");
+    assert_eq!(code("unset", 3), "config_unset");
     let ran = home.run(&["mcp", "tools", "theirs"]);
     ran.expect(5);
     assert!(ran.stderr.contains("callboard mcp approve theirs"), "{ran:?}");

@@ -235,3 +235,58 @@ fn ones_own_entry_is_not_said_to_wait_because_the_project_has_one_of_that_name()
     assert!(!ran.expect(0).stdout.contains("comes from the project"), "{ran:?}");
     assert!(ran.stderr.contains("x is still defined in project"), "{ran:?}");
 }
+
+#[test]
+fn an_entry_that_says_a_key_twice_is_refused_with_the_key() {
+    let home = Home::new();
+    for (entry, key) in [
+        (r#"{"command":"a","command":"b"}"#, "command"),
+        (r#"{"command":"a","env":{"TOKEN":"s3cret-1","TOKEN":"s3cret-2"}}"#, "env.TOKEN"),
+    ] {
+        let ran = home.run(&["mcp", "add-json", "x", entry, "--json"]);
+        let error = ran.json(2)["error"].clone();
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains(&format!("{key:?} is written twice")), "{message}");
+        assert!(!ran.stdout.contains("s3cret"), "{ran:?}");
+        assert!(!home.home().join("mcp.json").exists(), "nothing is written");
+    }
+}
+
+#[test]
+fn without_a_place_for_the_users_files_nothing_is_written_and_the_cure_is_named() {
+    let home = Home::new();
+    let place = |command: &mut std::process::Command, env: &[(&str, &str)]| {
+        command.env_remove("CALLBOARD_HOME").env_remove("HOME").envs(env.iter().copied());
+        command.output().unwrap()
+    };
+    home.project_file(r#"{"mcpServers":{"theirs":{"command":"x"}}}"#);
+    for env in [&[("HOME", "rel")][..], &[("HOME", "/")], &[("HOME", "/u"), ("CALLBOARD_HOME", "rel")]] {
+        for words in [
+            &["mcp", "add", "x", "--json", "--", "true"][..],
+            &["mcp", "approve", "theirs", "-y", "--json"],
+            &["mcp", "revoke", "theirs", "--json"],
+        ] {
+            let output = place(&mut home.command(words), env);
+            let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+            assert_eq!((output.status.code(), &answer["error"]["code"]), (Some(3), &json!("config_no_home")));
+            assert!(answer["error"]["fix"].as_str().unwrap().contains("absolute path"), "{answer}");
+        }
+        let left: Vec<_> =
+            std::fs::read_dir(home.project()).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(left, [".mcp.json"], "{env:?}");
+        assert!(!std::path::Path::new("/.callboard").exists());
+        // The project's own file can be edited all the same, and reading says once what is left out.
+        let output = place(&mut home.command(&["mcp", "list", "--json"]), env);
+        let listed: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(listed["data"]["servers"][0]["name"], "theirs");
+        assert_eq!(
+            listed["warnings"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter(|w| w.to_string().contains("your own files"))
+                .count(),
+            1
+        );
+    }
+}

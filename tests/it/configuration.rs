@@ -219,7 +219,7 @@ fn cwd_is_honoured_and_a_bad_entry_fails_alone() {
     for (server, words) in [("third", "command"), ("gone", "missing")] {
         assert_eq!(listed(&list, server)["state"], "config_error");
         let error = home.run(&["mcp", "call", server, "echo", "-y", "--json"]).json(3);
-        assert_eq!(error["error"]["code"], "config_error");
+        assert_eq!(error["error"]["code"], "config_value");
         assert!(error["error"]["message"].as_str().unwrap().contains(words), "{error}");
     }
     let status = home.run(&["mcp", "status", "--json"]).json(1);

@@ -21,7 +21,11 @@ impl Env {
             && let Some(home) = std::env::home_dir()
             && !home.as_os_str().is_empty()
         {
-            env.set("HOME", home.to_string_lossy());
+            // A path that is not UTF-8 would come out as another one.
+            match home.to_str() {
+                Some(home) => env.set("HOME", home),
+                None => _ = env.unreadable.insert("HOME".to_owned()),
+            }
         }
         env
     }
@@ -29,13 +33,14 @@ impl Env {
     fn of(variables: impl Iterator<Item = (OsString, OsString)>) -> Self {
         let mut env = Self::default();
         for (name, value) in variables {
-            let Ok(name) = name.into_string() else { continue };
-            match value.into_string() {
-                Ok(value) => env.set(name, value),
-                Err(_) => _ = env.unreadable.insert(name),
-            }
+            env.set_os(name, value);
         }
         env
+    }
+
+    /// Whether a variable is set, but not to UTF-8.
+    pub fn is_unreadable(&self, name: &str) -> bool {
+        self.unreadable.contains(name)
     }
 
     /// Names of the variables that are set, but not to UTF-8.
@@ -61,6 +66,16 @@ impl Env {
     /// All variables as a map: what the runtime hands to children from.
     pub fn to_map(&self) -> BTreeMap<String, String> {
         self.texts.clone()
+    }
+
+    /// Sets a variable as the system has it. A name that is not UTF-8 can't be asked for, and is
+    /// left out.
+    pub fn set_os(&mut self, name: OsString, value: OsString) {
+        let Ok(name) = name.into_string() else { return };
+        match value.into_string() {
+            Ok(value) => self.set(name, value),
+            Err(_) => _ = self.unreadable.insert(name),
+        }
     }
 
     /// Sets a variable.

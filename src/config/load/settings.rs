@@ -12,7 +12,8 @@ use super::LoadOptions;
 use crate::config::document::Lines;
 use crate::config::host::{DEFAULT_TOML, HostKey, HostSettings, Kind, Setting};
 use crate::config::host_keys::{self, HOST_KEYS, LATER};
-use crate::config::spec::{Issue, Scope, Severity, Source};
+use crate::config::issue::{Issue, IssueCode, Severity};
+use crate::config::spec::{Scope, Source};
 use crate::config::suggest;
 use crate::store::{self, FILE_BYTES_MAX};
 
@@ -64,14 +65,16 @@ fn insert(dict: &mut Dict, name: &str, figure: Figure) {
 }
 
 /// Reads all layers: defaults, user, project, environment, flags, managed.
-pub(super) fn load(options: &LoadOptions, home: &Path, root: &Path) -> Settings {
+pub(super) fn load(options: &LoadOptions, home: Option<&Path>, root: &Path) -> Settings {
     let mut loader = Loader { options, figment: Figment::new(), sources: Vec::new(), issues: Vec::new() };
     let manual = Source { scope: Scope::Default, origin: "default.toml".into() };
     let read = loader.read_toml(DEFAULT_TOML, &manual);
     loader.add(manual, read);
-    loader.file(Scope::User, &home.join("callboard.toml"));
+    if let Some(home) = home {
+        loader.file(Scope::User, &home.join("callboard.toml"));
+    }
     let project = root.join(".callboard");
-    if options.project && !super::same_folder(&project, home) {
+    if options.project && !super::is_own(&project, home) {
         loader.file(Scope::Project, &project.join("callboard.toml"));
     }
     loader.environment();
@@ -137,7 +140,7 @@ impl Loader<'_> {
             let source = provenance.iter().find(|(name, _)| *name == "roots");
             if let Some((_, source)) = source {
                 let message = format!("no such folder: {}; told to servers all the same", folder.display());
-                self.issue(Severity::Warning, source, "roots", message);
+                self.issue((IssueCode::Value, Severity::Warning), source, "roots", message);
             }
         }
         Settings { provenance, settings, issues: self.issues }
@@ -158,8 +161,15 @@ impl Loader<'_> {
         provenance.collect()
     }
 
-    fn issue(&mut self, severity: Severity, source: &Source, path: &str, message: String) -> &mut Issue {
+    fn issue(
+        &mut self,
+        (code, severity): (IssueCode, Severity),
+        source: &Source,
+        path: &str,
+        message: String,
+    ) -> &mut Issue {
         self.issues.push(Issue {
+            code,
             severity,
             source: source.clone(),
             position: None,
@@ -183,7 +193,7 @@ impl Loader<'_> {
             }
             Ok(None) => {}
             Err(error) => {
-                self.issue(Severity::Error, &source, "", super::bare(&error, path));
+                self.issue((IssueCode::Unreadable, Severity::Error), &source, "", super::bare(&error, path));
             }
         }
     }
@@ -197,8 +207,13 @@ impl Loader<'_> {
             Err(error) => {
                 let position = error.span().map(|span| lines.position(span.start));
                 let message = error.message().trim().replace('\n', "; ");
-                self.issue(Severity::Error, source, "", format!("not valid TOML: {message}")).position =
-                    position;
+                self.issue(
+                    (IssueCode::Syntax, Severity::Error),
+                    source,
+                    "",
+                    format!("not valid TOML: {message}"),
+                )
+                .position = position;
                 return Vec::new();
             }
         };
@@ -209,13 +224,21 @@ impl Loader<'_> {
             let position = start.map(|start| lines.position(start));
             match host_keys::find(&name) {
                 None => {
-                    let issue = self.issue(Severity::Warning, source, &name, "unknown key, ignored".into());
+                    let issue = self.issue(
+                        (IssueCode::UnknownKey, Severity::Warning),
+                        source,
+                        &name,
+                        "unknown key, ignored".into(),
+                    );
                     issue.fix = unknown_hint(&name);
                     issue.position = position;
                 }
                 Some(key) => match key.check(&item).and_then(|setting| self.placed(key, setting)) {
                     Ok(setting) => values.push((key.name, setting)),
-                    Err(message) => self.issue(Severity::Error, source, &name, message).position = position,
+                    Err(message) => {
+                        self.issue((IssueCode::Value, Severity::Error), source, &name, message).position =
+                            position
+                    }
                 },
             }
         }
@@ -235,7 +258,7 @@ impl Loader<'_> {
             match key.allows_project(&setting, &(key.get)(&now)) {
                 Ok(()) => allowed.push((name, setting)),
                 Err(message) => {
-                    let issue = self.issue(Severity::Error, source, name, message);
+                    let issue = self.issue((IssueCode::NotAllowed, Severity::Error), source, name, message);
                     issue.fix = Some("set it in your own callboard.toml".into());
                 }
             }
@@ -255,7 +278,7 @@ impl Loader<'_> {
                 Some(key) => match key.check_text(text).and_then(|setting| self.placed(key, setting)) {
                     Ok(setting) => self.add(source, vec![(key.name, setting)]),
                     Err(message) => {
-                        self.issue(Severity::Error, &source, key.name, message);
+                        self.issue((IssueCode::Value, Severity::Error), &source, key.name, message);
                     }
                 },
                 None => {
@@ -268,8 +291,13 @@ impl Loader<'_> {
                         // Other programs of this family may have variables too.
                         (false, None) => continue,
                     };
-                    self.issue(Severity::Warning, &source, "", "no such setting, ignored".into()).fix =
-                        Some(hint);
+                    self.issue(
+                        (IssueCode::UnknownKey, Severity::Warning),
+                        &source,
+                        "",
+                        "no such setting, ignored".into(),
+                    )
+                    .fix = Some(hint);
                 }
             }
         }
@@ -283,12 +311,17 @@ impl Loader<'_> {
                 Some(key) => match key.check_text(text).and_then(|setting| self.placed(key, setting)) {
                     Ok(setting) => self.add(source, vec![(key.name, setting)]),
                     Err(message) => {
-                        self.issue(Severity::Error, &source, name, message);
+                        self.issue((IssueCode::Value, Severity::Error), &source, name, message);
                     }
                 },
                 None => {
-                    self.issue(Severity::Error, &source, name, "no such setting".into()).fix =
-                        unknown_hint(name);
+                    self.issue(
+                        (IssueCode::UnknownKey, Severity::Error),
+                        &source,
+                        name,
+                        "no such setting".into(),
+                    )
+                    .fix = unknown_hint(name);
                 }
             }
         }

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use super::{Env, LoadOptions, file_issue};
 use crate::config::expand::Lookup;
+use crate::config::issue::{Issue, IssueCode};
 use crate::config::secret_store;
-use crate::config::spec::{Issue, Scope, SecretText};
+use crate::config::spec::{Scope, SecretText};
 use crate::config::validate::World;
 
 /// A place that holds secrets by name, such as a keyring.
@@ -32,11 +33,16 @@ impl fmt::Debug for Machine<'_> {
 
 impl<'a> Machine<'a> {
     /// Reads the file of secrets; one that can't be used holds none, and is an issue.
-    pub(in crate::config) fn new(options: &'a LoadOptions, home: &Path) -> (Self, Option<Issue>) {
-        let (stored, issue) = match secret_store::read(home) {
-            Ok(stored) => (stored, None),
+    pub(in crate::config) fn new(options: &'a LoadOptions, home: Option<&Path>) -> (Self, Option<Issue>) {
+        let (stored, issue) = match home.map(secret_store::read).transpose() {
+            Ok(stored) => (stored.unwrap_or_default(), None),
             Err(error) => {
-                let issue = file_issue(Scope::User, &secret_store::file(home), error.to_string());
+                let issue = file_issue(
+                    IssueCode::Store,
+                    Scope::User,
+                    &home.map(secret_store::file).unwrap_or_default(),
+                    error.to_string(),
+                );
                 (BTreeMap::new(), Some(issue))
             }
         };
@@ -47,6 +53,10 @@ impl<'a> Machine<'a> {
 impl Lookup for Machine<'_> {
     fn var(&self, name: &str) -> Option<String> {
         self.env.get(name).map(str::to_owned)
+    }
+
+    fn is_unreadable(&self, name: &str) -> bool {
+        self.env.is_unreadable(name)
     }
 
     fn secret(&self, name: &str) -> Option<String> {

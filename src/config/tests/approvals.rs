@@ -132,8 +132,9 @@ fn revoking_makes_an_entry_pending_again() {
     desk.project(&one(r#"{"command": "x"}"#));
     desk.approve("s");
     let loaded = desk.load();
-    assert!(approvals::revoke(&loaded.home, &loaded.project_root, "s").unwrap());
-    assert!(!approvals::revoke(&loaded.home, &loaded.project_root, "s").unwrap());
+    let home = loaded.home.as_deref().unwrap();
+    assert!(approvals::revoke(home, &loaded.project_root, "s").unwrap());
+    assert!(!approvals::revoke(home, &loaded.project_root, "s").unwrap());
     assert!(matches!(entry(&desk.load(), "s").state, EntryState::Pending));
 }
 
@@ -184,7 +185,7 @@ fn a_broken_file_of_approvals_approves_nothing_and_is_kept() {
     assert!(matches!(entry(&loaded, "s").state, EntryState::Pending));
     assert!(errors(&loaded)[0].contains("nothing counts as approved"));
     let request = approvals::request(&loaded, &desk.options, "s").unwrap();
-    assert!(approvals::approve(&loaded.home, request.approval("now")).is_err());
+    assert!(approvals::approve(loaded.home.as_deref().unwrap(), request.approval("now")).is_err());
     let kept = std::fs::read_to_string(desk.path("home/.callboard/approvals.json")).unwrap();
     assert!(kept.ends_with('['));
 }

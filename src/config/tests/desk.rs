@@ -61,7 +61,7 @@ impl Desk {
     pub(crate) fn approve(&self, name: &str) {
         let loaded = self.load();
         let request = approvals::request(&loaded, &self.options, name).unwrap();
-        approvals::approve(&loaded.home, request.approval("2026-08-30T00:00:00Z")).unwrap();
+        approvals::approve(&loaded.home.unwrap(), request.approval("2026-08-30T00:00:00Z")).unwrap();
     }
 }
 

@@ -271,7 +271,8 @@ fn a_source_is_turned_back_into_the_file_to_edit() {
     let loaded = desk.load();
     let target = |name: &str| -> Option<PathBuf> {
         let source = &entry(&loaded, name).source;
-        Target::of_source(source, &loaded.home, &loaded.project_root).map(|target| target.path())
+        Target::of_source(source, loaded.home.as_deref().ok(), &loaded.project_root)
+            .map(|target| target.path())
     };
     assert_eq!(target("u"), Some(desk.path("home/.callboard/mcp.json")));
     assert_eq!(target("p"), Some(desk.path("project/.mcp.json")));

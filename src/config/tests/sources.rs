@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::desk::{Desk, command, entry, errors, one, spec, warnings};
 use crate::config::host::HostSettings;
-use crate::config::spec::{EntryState, Scope, TransportSpec};
+use crate::config::spec::{EntryState, Issue, IssueCode, Scope, Severity, TransportSpec};
 
 #[test]
 fn nothing_configured_is_no_servers_and_no_issue() {
@@ -307,9 +307,25 @@ fn without_a_home_nothing_of_a_project_is_taken_for_the_users_own() {
         desk.write("project/.callboard/mcp.json", &one(r#"{"command": "theirs"}"#));
         desk.write("project/relative/.callboard/mcp.json", &one(r#"{"command": "theirs too"}"#));
         let loaded = desk.load();
-        assert_eq!(loaded.home, std::path::Path::new("/.callboard"));
+        assert!(loaded.home.is_err(), "{:?}", loaded.home);
+        let told: Vec<&Issue> = loaded.issues().filter(|issue| issue.code == IssueCode::NoHome).collect();
+        assert_eq!((told.len(), told[0].severity), (1, Severity::Warning), "said once: {told:?}");
+        assert!(told[0].fix.as_deref().unwrap().contains("absolute path"));
         assert!(matches!(entry(&loaded, "s").state, EntryState::Pending));
     }
+}
+
+#[test]
+fn a_relative_callboard_home_is_refused_and_nothing_of_the_user_is_read() {
+    let mut desk = Desk::new();
+    desk.user(&one(r#"{"command": "mine"}"#));
+    desk.write("project/own/mcp.json", &one(r#"{"command": "theirs"}"#));
+    desk.set("CALLBOARD_HOME", "own");
+    let loaded = desk.load();
+    assert!(loaded.servers.entries.is_empty(), "{:?}", loaded.servers);
+    let errors = errors(&loaded);
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert!(errors[0].starts_with("CALLBOARD_HOME: holds a relative path"), "{errors:?}");
 }
 
 #[test]
@@ -374,5 +390,32 @@ proptest! {
         prop_assert!(matches!(entry(&loaded, "good").state, EntryState::Ready(_)));
         prop_assert!(loaded.issues().all(|issue| !issue.message.is_empty()));
         prop_assert!(loaded.servers.entries.is_sorted_by(|a, b| a.id < b.id), "one entry per name, sorted");
+    }
+}
+
+/// Every field that reads a variable says which one is not UTF-8, and none calls it unset.
+#[cfg(unix)]
+#[test]
+fn a_variable_that_is_not_utf8_is_named_with_its_field_and_never_called_unset() {
+    use std::os::unix::ffi::OsStringExt as _;
+    for (entry, field) in [
+        (r#"{"command": "x", "env": {"K": "${BAD}"}}"#, "mcpServers.s.env.K"),
+        (r#"{"command": "x", "env": {"K": "${BAD:-other}"}}"#, "mcpServers.s.env.K"),
+        (r#"{"command": "x", "args": ["a", "${BAD}"]}"#, "mcpServers.s.args[1]"),
+        (r#"{"command": "${BAD}"}"#, "mcpServers.s.command"),
+        (r#"{"command": "x", "cwd": "${BAD}"}"#, "mcpServers.s.cwd"),
+        (r#"{"url": "https://h/${BAD}"}"#, "mcpServers.s.url"),
+        (r#"{"url": "https://h/", "headers": {"K": "${BAD}"}}"#, "mcpServers.s.headers.K"),
+        (r#"{"url": "https://h/", "bearer_token_env": "BAD"}"#, "mcpServers.s.bearer_token_env"),
+    ] {
+        let mut desk = Desk::new();
+        desk.user(&one(entry));
+        desk.options.env.set_os("BAD".into(), std::ffi::OsString::from_vec(b"a\xffb".to_vec()));
+        let loaded = desk.load();
+        let told: Vec<&Issue> = loaded.issues().collect();
+        assert_eq!(told.len(), 1, "{entry}: {told:?}");
+        assert_eq!((told[0].code, told[0].path.as_str()), (IssueCode::NotUtf8, field));
+        assert_eq!(told[0].message, "needs the variable BAD, whose value is not UTF-8");
+        assert!(told[0].fix.as_deref().unwrap().contains("set BAD to a text in UTF-8"));
     }
 }
