@@ -9,6 +9,7 @@ pub mod merge;
 pub mod naming;
 pub mod pages;
 pub mod parse;
+pub mod prompt;
 pub mod schema;
 mod schema_walk;
 pub mod typed;

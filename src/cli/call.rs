@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -78,8 +79,8 @@ pub async fn call(ctx: &Ctx, args: CallArgs, read: &mut dyn ReadText) -> Result<
     let sent = Cell::new(false);
     let body = async |runtime: &Runtime| {
         ready(ctx, runtime, server, args.timeout).await?;
-        let item = find(ctx, &runtime.catalog(), server, &tool)?;
-        let (arguments, warnings) = arguments(ctx, server, &item, typed)?;
+        let found = find(ctx, &runtime.catalog(), server, &tool)?;
+        let (arguments, warnings) = arguments(ctx, server, &found, typed)?;
         let call = Invocation {
             server: server.clone(),
             kind: ItemKind::Tool,
@@ -88,7 +89,10 @@ pub async fn call(ctx: &Ctx, args: CallArgs, read: &mut dyn ReadText) -> Result<
             timeout: args.timeout,
             approved,
         };
-        let outcome = invoke(ctx, runtime, call, &sent).await?;
+        let outcome = invoke(ctx, runtime, call, &sent).await.map_err(|mut failure| {
+            failure.warnings.extend(warnings.iter().cloned());
+            failure
+        })?;
         Ok(answer(ctx, server, &tool, &outcome, args.output.as_deref())?.warn(warnings))
     };
     let name = |failure: Failure| failure.of_call(server.as_str(), &tool, sent.get());
@@ -152,23 +156,33 @@ fn may_approve(picked: &Picked<'_>) -> Result<bool, Failure> {
     Ok(true)
 }
 
-/// The tool of that raw name.
-fn find(
-    ctx: &Ctx,
-    catalog: &Catalog,
-    server: &ServerId,
-    tool: &str,
-) -> Result<std::sync::Arc<Item>, Failure> {
+/// What the list of a server says about a name.
+enum Found {
+    /// It has a tool of that name.
+    Tool(Arc<Item>),
+    /// It is not whole, and the name is not in what is there: the server itself decides.
+    Unlisted {
+        /// The name.
+        tool: String,
+        /// Why the list is not whole.
+        cause: String,
+    },
+}
+
+/// The tool of that raw name; an error when a whole list does not have it.
+fn find(ctx: &Ctx, catalog: &Catalog, server: &ServerId, tool: &str) -> Result<Found, Failure> {
     if let Some(item) = catalog.find(server, ItemKind::Tool, tool) {
-        return Ok(std::sync::Arc::clone(item));
+        return Ok(Found::Tool(Arc::clone(item)));
     }
     let list = catalog.servers.get(server).map(|of_server| &of_server.tools);
     if let Some(bad) = list.and_then(|list| list.quarantined.iter().find(|bad| bad.name == tool)) {
         return Err(unknown(server, tool, format!("the definition of {tool} is broken: {}", bad.reason))
             .fix(format!("callboard mcp check {server}")));
     }
-    if let Some(cause) = list.and_then(|list| list.unread.as_deref()) {
-        return Err(unread(ctx, server, cause).about(tool));
+    if let Some(list) = list.filter(|list| list.incomplete) {
+        let cause = list.unread.as_ref().or(list.warnings.last());
+        let cause = cause.map_or_else(|| "the server stopped listing".to_owned(), |cause| ctx.clean(cause));
+        return Ok(Found::Unlisted { tool: tool.to_owned(), cause });
     }
     let names = list.into_iter().flat_map(|list| list.items.iter().map(|item| item.name.as_str()));
     let fix = match nearest(tool, names) {
@@ -204,8 +218,10 @@ async fn help(
     let (ctx, server) = (picked.ctx.as_ref(), &picked.server);
     let body = async |runtime: &Runtime| {
         ready(ctx, runtime, server, timeout).await?;
-        let item = find(ctx, &runtime.catalog(), server, tool)?;
-        help_answer(picked, tool, &item)
+        match find(ctx, &runtime.catalog(), server, tool)? {
+            Found::Tool(item) => help_answer(picked, tool, &item),
+            Found::Unlisted { cause, .. } => Err(unread(ctx, server, &cause).about(tool)),
+        }
     };
     answering(ctx, HELP_SCHEMA, plan(ctx, std::slice::from_ref(server)), body, |failure| failure).await
 }
@@ -238,11 +254,21 @@ fn help_answer(picked: &Picked<'_>, tool: &str, item: &Item) -> Result<Answer, F
 fn arguments(
     ctx: &Ctx,
     server: &ServerId,
-    item: &Item,
+    found: &Found,
     typed: Arguments,
 ) -> Result<(Box<RawValue>, Vec<String>), Failure> {
     let mut warnings = Vec::new();
-    let schema = item.input_schema.clone().and_then(|span| item.raw.get(span));
+    let (name, item) = match found {
+        Found::Tool(item) => (&item.name, Some(item)),
+        Found::Unlisted { tool, cause } => {
+            warnings.push(format!(
+                "the list of tools of {server} is incomplete ({cause}); {} is not in it, and its arguments are not checked here: the server decides",
+                super::text::quoted(tool)
+            ));
+            (tool, None)
+        }
+    };
+    let schema = item.and_then(|item| item.raw.get(item.input_schema.clone()?));
     let schema = match schema.map(CompiledSchema::compile) {
         Some(Ok(schema)) => Some(schema),
         Some(Err(why)) => {
@@ -252,11 +278,11 @@ fn arguments(
         None => None,
     };
     let refused = |violations: Vec<Violation>| {
-        let text = ctx.clean(&violation::sentence(&item.name, &violations));
+        let text = ctx.clean(&violation::sentence(name, &violations));
         Failure::invalid_arguments(text)
             .on(server.as_str())
-            .about(&item.name)
-            .fix(format!("callboard mcp call {server} {} --help", item.name))
+            .about(name)
+            .fix(format!("callboard mcp call {server} {name} --help"))
     };
     let raw = match typed {
         Arguments::Object(raw) => raw,

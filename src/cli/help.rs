@@ -106,7 +106,7 @@ Examples:
   callboard mcp prompts docs --json";
 
 pub(super) const PROMPT: &str = "\
-Arguments of a prompt are texts.
+Arguments of a prompt are texts; missing and unknown ones are refused and never sent.
 Examples:
   callboard mcp prompt docs summarise topic=wind
   callboard mcp prompt docs summarise '{\"topic\":\"wind\"}'

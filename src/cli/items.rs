@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::out::{Style, Tone};
@@ -12,6 +11,7 @@ use super::table::{Column, Field, table};
 use super::text;
 use crate::catalog::items::{Item, ItemList, ListKind, Quarantined, ServerCatalog};
 use crate::catalog::merge::Catalog;
+use crate::catalog::prompt;
 use crate::id::ServerId;
 
 /// Makes text of a server fit for a person.
@@ -165,15 +165,8 @@ fn about(item: &Item, clean: Clean<'_>) -> String {
 
 /// The arguments of a prompt, `name*` for a required one.
 pub fn prompt_arguments(item: &Item) -> String {
-    let Ok(definition) = serde_json::from_slice::<Value>(&item.raw) else { return String::new() };
-    let Some(arguments) = definition.get("arguments").and_then(Value::as_array) else {
-        return String::new();
-    };
-    let names = arguments.iter().filter_map(|argument| {
-        let name = argument.get("name")?.as_str()?;
-        let required = argument.get("required") == Some(&Value::Bool(true));
-        Some(if required { format!("{name}*") } else { name.to_owned() })
-    });
+    let declared = prompt::arguments(item);
+    let names = declared.iter().map(|one| format!("{}{}", one.name, if one.required { "*" } else { "" }));
     names.collect::<Vec<_>>().join(" ")
 }
 
@@ -207,6 +200,7 @@ mod tests {
     use super::*;
     use crate::catalog::items::Hints;
     use bytes::Bytes;
+    use serde_json::Value;
 
     fn item(raw: &str) -> Arc<Item> {
         let value: Value = serde_json::from_str(raw).unwrap();

@@ -25,6 +25,7 @@ use super::status_view::{is_expected, is_healthy};
 use crate::call::ItemKind;
 use crate::catalog::items::ListKind;
 use crate::catalog::merge::Catalog;
+use crate::catalog::prompt;
 use crate::config::spec::EntryState;
 use crate::id::ServerId;
 use crate::runtime::Runtime;
@@ -311,6 +312,23 @@ pub async fn prompt(ctx: &Ctx, args: UseArgs, read: &mut dyn ReadText) -> Result
     .await
 }
 
+/// Whether the arguments are those that the prompt declares. One that the catalogue does not know
+/// is left to the runtime, which says why, or to the server.
+fn check_prompt(ctx: &Ctx, catalog: &Catalog, call: &Invocation) -> Result<(), Failure> {
+    let Some(item) = catalog.find(&call.server, ItemKind::Prompt, &call.name) else { return Ok(()) };
+    let given = call.arguments.as_ref().and_then(|raw| serde_json::from_str(raw.get()).ok());
+    let violations = prompt::check(&prompt::arguments(item), &given.unwrap_or_default());
+    let Some(first) = violations.first() else { return Ok(()) };
+    let list: Vec<String> = violations.iter().map(ToString::to_string).collect();
+    let text = format!("the arguments of {} do not fit the prompt: {}", call.name, list.join("; "));
+    let failure = Failure::invalid_arguments(ctx.clean(&text));
+    let fix = match first.message.as_str() {
+        "is required" => format!("callboard mcp prompt {} {} {}=…", call.server, call.name, first.path),
+        _ => format!("callboard mcp prompts {}", call.server),
+    };
+    Err(failure.fix(ctx.clean(&fix)))
+}
+
 /// One request to one server.
 struct Ask {
     /// Of the answer.
@@ -337,6 +355,9 @@ async fn use_one(
     let sent = Cell::new(false);
     let body = async |runtime: &Runtime| {
         ready(ctx, runtime, server, timeout).await?;
+        if kind == ItemKind::Prompt {
+            check_prompt(ctx, &runtime.catalog(), &call)?;
+        }
         let outcome = invoke(ctx, runtime, call.clone(), &sent).await?;
         answer(ctx, server, &outcome)
     };

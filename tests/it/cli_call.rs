@@ -436,6 +436,43 @@ fn a_url_stands_for_a_server_and_its_troubles_have_their_codes() {
 }
 
 #[test]
+fn a_tool_that_may_stand_on_a_page_that_was_not_read_is_left_to_the_server() {
+    // No list at all, and one of more pages than are read.
+    for (flags, tool) in
+        [(&["--rpc-error", "-32000@list"][..], "echo"), (&["--tools", "200", "--page-size", "2"], "t199")]
+    {
+        let (home, trace) = with_server(flags);
+        let json = call(&home, &[tool, "text=hi", "-y", "--json"]).json(0);
+        let warnings = json["warnings"].to_string();
+        assert!(warnings.contains("is incomplete") && warnings.contains(tool), "{warnings}");
+        assert_eq!(received(&trace, "tools/call"), 1);
+        // One that is nowhere is refused by the server, not by us.
+        let json = call(&home, &["nowhere", "-y", "--json"]).json(1);
+        assert_eq!(json["error"]["code"], "server_error", "{json}");
+        assert!(json["warnings"].to_string().contains("is incomplete"), "{json}");
+        assert_eq!(received(&trace, "tools/call"), 2);
+    }
+}
+
+#[test]
+fn arguments_of_a_prompt_are_checked_before_they_are_sent() {
+    let (home, trace) = with_server(&[]);
+    for (words, part) in [
+        (&["greet"][..], "name: is required"),
+        (&["greet", "nmae=Ada"], "nmae: is unknown; did you mean \"name\"?"),
+        (&["plain", "x=1"], "x: is unknown; the prompt takes no arguments"),
+        (&["greet", r#"{"name":"Ada","more":"x"}"#], "more: is unknown; known: name"),
+    ] {
+        let json = home.run(&[&["mcp", "prompt", "s"], words, &["--json"]].concat()).json(2);
+        assert_eq!(json["error"]["code"], "invalid_arguments", "{json}");
+        assert_eq!(json["error"]["delivery"], "not_sent");
+        assert!(json["error"]["message"].as_str().unwrap().contains(part), "{json}");
+    }
+    assert_eq!(received(&trace, "prompts/get"), 0);
+    home.run(&["mcp", "prompt", "s", "plain"]).expect(0);
+}
+
+#[test]
 fn a_list_that_could_not_be_read_is_no_empty_list() {
     let (home, _) = with_server(&["--rpc-error", "-32000@list"]);
     let cause = "tools/list failed";
@@ -452,7 +489,7 @@ fn a_list_that_could_not_be_read_is_no_empty_list() {
         assert_eq!(ran.expect(7).stdout, format!("The {kind} could not be listed.\n"));
     }
 
-    for words in [&["mcp", "check", "s"][..], &["mcp", "call", "s", "echo", "text=a", "-y"]] {
+    for words in [&["mcp", "check", "s"][..], &["mcp", "call", "s", "echo", "--help"]] {
         let json = home.run(&[words, &["--json"]].concat()).json(7);
         assert_eq!(json["error"]["code"], "not_ready", "{json}");
         assert!(json["error"]["message"].as_str().unwrap().contains(cause), "{json}");
