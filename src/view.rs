@@ -7,6 +7,9 @@ use crate::config::spec::{Entry, Trust};
 use crate::id::{Generation, ServerId};
 use crate::shaping::render::one_line;
 
+/// Most lines of a server's stderr in its view.
+pub const STDERR_LINES_MAX: usize = 20;
+
 /// Widest label beside a name, in columns of a terminal.
 pub const LABEL_WIDTH_MAX: usize = 40;
 
@@ -191,6 +194,8 @@ pub struct ServerView {
     pub start_took: Option<Duration>,
     /// Last line of stderr, redacted.
     pub last_stderr: Option<String>,
+    /// The last lines of stderr, redacted and printable: at most `STDERR_LINES_MAX`.
+    pub stderr_tail: Vec<String>,
     /// Lines on stdout that are no protocol, and other oddities; redacted.
     pub warnings: Vec<String>,
     /// The host is not healthy while it is not usable.
@@ -244,6 +249,7 @@ impl ServerView {
             calls_failed: 0,
             start_took: None,
             last_stderr: None,
+            stderr_tail: Vec::new(),
             warnings: Vec::new(),
             required: false,
         }

@@ -54,6 +54,7 @@ pub struct StatusRow {
     calls_failed: u64,
     start_took_ms: Option<u64>,
     last_stderr: Option<String>,
+    stderr_tail: Vec<String>,
     warnings: Vec<String>,
 }
 
@@ -95,6 +96,7 @@ impl From<&ServerView> for StatusRow {
             calls_failed: view.calls_failed,
             start_took_ms: view.start_took.map(|d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX)),
             last_stderr: view.last_stderr.clone(),
+            stderr_tail: view.stderr_tail.clone(),
             warnings: view.warnings.clone(),
         }
     }
@@ -295,7 +297,7 @@ pub fn sheet_text(view: &ServerView, now: SystemTime, style: Style) -> String {
         ("calls", Field::new(calls(view))),
         ("trust", Field::new(view.trust.as_str())),
         ("required", Field::new(if view.required { "yes" } else { "" })),
-        ("last stderr", Field::new(view.last_stderr.clone().unwrap_or_default())),
+        (stderr_head(view), Field::new(stderr(view))),
         ("warnings", Field::toned(view.warnings.join("\n"), Tone::Warn)),
     ];
     format!("{}\n{}", style.paint(Tone::Strong, &named(&view.id, view.label.as_deref())), sheet(&rows, style))
@@ -311,6 +313,18 @@ fn breaker(view: &ServerView, now: SystemTime) -> String {
         (BreakerState::Open, Some(at)) => format!("open: calls are refused, the next try {}", until(at, now)),
         (BreakerState::Open | BreakerState::HalfOpen, _) => "half-open: the next call is a probe".to_owned(),
     }
+}
+
+/// The kept end of stderr, or the last line where that is all there is.
+fn stderr(view: &ServerView) -> String {
+    match view.stderr_tail.as_slice() {
+        [] | [_] => view.last_stderr.clone().unwrap_or_default(),
+        lines => lines.join("\n"),
+    }
+}
+
+fn stderr_head(view: &ServerView) -> &'static str {
+    if view.stderr_tail.len() > 1 { "stderr, end" } else { "last stderr" }
 }
 
 fn since(ago: Duration) -> String {
@@ -527,6 +541,10 @@ pub(super) mod tests {
             assert!(text.contains(part), "{part:?} is missing in\n{text}");
         }
         assert!(text.contains("last stderr  sh: npx: not found"), "{text}");
+        let mut talker = broken();
+        talker.stderr_tail = vec!["first".into(), "sh: npx: not found".into()];
+        let text = sheet_text(&talker, SystemTime::UNIX_EPOCH, Style::PLAIN);
+        assert!(text.contains("stderr, end  first\n             sh: npx: not found"), "{text}");
     }
 
     proptest! {

@@ -144,6 +144,10 @@ pub(crate) trait Carrier: Send + Sync + std::fmt::Debug {
     fn stderr_tail(&self) -> String {
         String::new()
     }
+    /// The whole lines at the end of stderr, for a child.
+    fn stderr_recent(&self) -> String {
+        String::new()
+    }
     /// The last line of stderr that is not blank, for a child.
     fn stderr_last(&self) -> Option<String> {
         None
@@ -235,6 +239,11 @@ impl Link {
     /// Last lines of stderr, for a child.
     pub fn stderr_tail(&self) -> String {
         self.carrier.stderr_tail()
+    }
+
+    /// The whole lines at the end of stderr, for a child; at most `STDERR_RECENT_MAX` bytes.
+    pub fn stderr_recent(&self) -> String {
+        self.carrier.stderr_recent()
     }
 
     /// The last line of stderr that is not blank, for a child.

@@ -236,6 +236,12 @@ impl Attempt {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(Link::stderr_last)
     }
 
+    /// The whole lines at the end of the child's stderr.
+    pub fn stderr_recent(&self) -> String {
+        let link = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        link.as_ref().map(Link::stderr_recent).unwrap_or_default()
+    }
+
     /// Last lines of the child's stderr.
     pub fn stderr_tail(&self) -> String {
         let link = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();

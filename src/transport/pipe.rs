@@ -136,6 +136,10 @@ impl Carrier for PipeCarrier {
         self.child.as_ref().map(|child| child.ring.text()).unwrap_or_default()
     }
 
+    fn stderr_recent(&self) -> String {
+        self.child.as_ref().map(|child| child.ring.recent()).unwrap_or_default()
+    }
+
     fn stderr_last(&self) -> Option<String> {
         self.child.as_ref().and_then(|child| child.ring.last_line())
     }

@@ -10,6 +10,8 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 pub const STDERR_KEPT_MAX: usize = 64 * 1024;
 /// Longest line that is shown; the rest of it is cut.
 pub const STDERR_LINE_MAX: usize = 8 * 1024;
+/// Bytes of the end of stderr that a view is made from.
+pub const STDERR_RECENT_MAX: usize = 4 * 1024;
 const CHUNK: usize = 8 * 1024;
 
 /// The kept end of one child's stderr. Cheap to clone.
@@ -68,6 +70,24 @@ impl StderrRing {
         (!line.is_empty()).then(|| String::from_utf8_lossy(&line).into_owned())
     }
 
+    /// The whole lines among the last bytes, at most `STDERR_RECENT_MAX` of them. A line that is cut
+    /// at its front is left out: half a secret could not be told from text. Cheap to ask.
+    pub fn recent(&self) -> String {
+        let (bytes, cut) = {
+            let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let skip = kept.bytes.len().saturating_sub(STDERR_RECENT_MAX);
+            let before = skip.checked_sub(1).and_then(|at| kept.bytes.get(at));
+            let fell_out = kept.total > kept.bytes.len() as u64;
+            let cut = before.map_or(fell_out, |byte| !matches!(byte, b'\n' | b'\r'));
+            (kept.bytes.iter().skip(skip).copied().collect::<Vec<u8>>(), cut)
+        };
+        let first = match cut {
+            true => memchr::memchr2(b'\n', b'\r', &bytes).map_or(bytes.len(), |at| at + 1),
+            false => 0,
+        };
+        String::from_utf8_lossy(&bytes[first..]).into_owned()
+    }
+
     /// The last `lines` lines that are not blank.
     pub fn tail(&self, lines: usize) -> String {
         let text = self.text();
@@ -109,6 +129,27 @@ mod tests {
         ring.push(b"\r50%\r100%");
         assert!(ring.text().len() <= STDERR_KEPT_MAX);
         assert_eq!(ring.tail(1), "100%");
+    }
+
+    #[test]
+    fn recent_text_is_bounded_and_never_begins_within_a_line() {
+        let ring = StderrRing::default();
+        assert_eq!(ring.recent(), "");
+        ring.push(b"one\ntwo");
+        assert_eq!(ring.recent(), "one\ntwo", "what is not cut is whole");
+        ring.push(b"\n");
+        for i in 0..2000 {
+            ring.push(format!("line {i}\n").as_bytes());
+            let recent = ring.recent();
+            assert!(recent.len() <= STDERR_RECENT_MAX && recent.ends_with(&format!("line {i}\n")));
+            assert!(recent.starts_with("line ") || recent.starts_with("one\n"), "{recent:.20}");
+        }
+        ring.push("x".repeat(STDERR_RECENT_MAX + 1).as_bytes());
+        assert_eq!(ring.recent(), "", "one long line is no whole line");
+        ring.push(b"\nlast");
+        assert_eq!(ring.recent(), "last");
+        ring.push(&[b'y'; STDERR_KEPT_MAX]);
+        assert_eq!(ring.recent(), "");
     }
 
     #[test]

@@ -495,3 +495,24 @@ fn a_list_that_could_not_be_read_is_no_empty_list() {
         assert!(json["error"]["message"].as_str().unwrap().contains(cause), "{json}");
     }
 }
+
+#[test]
+fn the_end_of_stderr_is_shown_bounded_redacted_and_without_escape_sequences() {
+    let home = Home::new();
+    let script = "i=0; while [ $i -lt 60 ]; do echo \"line $i\" >&2; i=$((i+1)); done; \
+        printf '\\033[31mkey correct-\\033[1mhorse-1\\033[0m\\n' >&2; \
+        echo \"token $TOKEN\" >&2; printf 'half\\rwhole\\n' >&2; exit 127";
+    let entry = json!({"mcpServers": {"s": {"command": "sh", "args": ["-c", script],
+        "env": {"TOKEN": "correct-horse-1"}}}});
+    home.user(&entry.to_string());
+    let json = home.run(&["mcp", "status", "s", "--json"]).json(1);
+    let server = &json["data"]["servers"][0];
+    let lines: Vec<&str> =
+        server["stderr_tail"].as_array().unwrap().iter().map(|l| l.as_str().unwrap()).collect();
+    assert_eq!(lines.len(), 20, "{lines:?}");
+    assert_eq!(lines[..2], ["line 44", "line 45"]);
+    assert_eq!(lines[16..], ["key [redacted]", "token [redacted]", "half", "whole"]);
+    let shown = home.run(&["mcp", "status", "s"]).expect(1).stdout.clone();
+    assert!(shown.contains("line 50\n") && !shown.contains("correct-horse"), "{shown}");
+    assert!(!shown.contains('\u{1b}'), "{shown:?}");
+}

@@ -4,7 +4,9 @@
 use super::state::ServerState;
 use crate::catalog::items::ListKind;
 use crate::policy::lifecycle::Life;
+use crate::shaping::render::{one_line, printable};
 use crate::transport::Attempt;
+use crate::view::STDERR_LINES_MAX;
 
 /// Longest text in a view, in characters.
 const VIEW_TEXT_MAX: usize = 500;
@@ -13,7 +15,19 @@ impl ServerState {
     /// Redacted, one line, without control characters.
     pub(super) fn clean(&self, text: &str) -> String {
         let text = self.args.redactor.text(text);
-        crate::shaping::render::one_line(&text, VIEW_TEXT_MAX)
+        one_line(&text, VIEW_TEXT_MAX)
+    }
+
+    /// The last lines of a text, each as [`Self::clean`] leaves it. Escape sequences go first, and
+    /// the whole is redacted at once: neither they nor line ends may hide a secret.
+    fn clean_lines(&self, text: &str) -> Vec<String> {
+        let text = text.replace('\r', "\n");
+        let text = printable(&text);
+        let text = self.args.redactor.text(&text);
+        let lines = text.lines().map(|line| one_line(line, VIEW_TEXT_MAX)).filter(|line| !line.is_empty());
+        let mut last: Vec<String> = lines.collect();
+        last.drain(..last.len().saturating_sub(STDERR_LINES_MAX));
+        last
     }
 
     /// Publishes the view; readers wake only when something besides counters changed.
@@ -43,8 +57,9 @@ impl ServerState {
                 out.queued = view.queued;
                 out.calls_ok = view.calls_ok;
                 out.calls_failed = view.calls_failed;
-                if out.last_stderr != view.last_stderr {
+                if out.last_stderr != view.last_stderr || out.stderr_tail != view.stderr_tail {
                     out.last_stderr.clone_from(&view.last_stderr);
+                    out.stderr_tail.clone_from(&view.stderr_tail);
                 }
             }
             dirty
@@ -53,17 +68,18 @@ impl ServerState {
 
     /// What a server logs reaches the view with the next call; nobody is woken for it.
     pub(super) fn refresh_stderr(&mut self) {
-        let (seen, last) = match (&self.live, &self.attempt) {
+        let (seen, last, recent) = match (&self.live, &self.attempt) {
             (Some(live), _) => match live.link.stderr_total() {
                 seen if seen == self.stderr_seen => return,
-                seen => (seen, live.link.stderr_last()),
+                seen => (seen, live.link.stderr_last(), live.link.stderr_recent()),
             },
-            (None, Some((attempt, _))) => (0, attempt.stderr_last()),
+            (None, Some((attempt, _))) => (0, attempt.stderr_last(), attempt.stderr_recent()),
             (None, None) => return,
         };
         self.stderr_seen = seen;
         if let Some(last) = last {
             self.view.last_stderr = Some(self.clean(&last));
+            self.view.stderr_tail = self.clean_lines(&recent);
         }
     }
 
