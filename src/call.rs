@@ -364,6 +364,8 @@ pub struct CallError {
     pub item: Option<String>,
     /// One sentence for a person.
     pub message: String,
+    /// The causes behind the message as they were told, where it leaves them out; redacted.
+    pub detail: Option<String>,
     /// When to try again, if waiting helps.
     pub retry_after: Option<Duration>,
     /// The command or change that cures it.
@@ -382,6 +384,7 @@ impl CallError {
             server: None,
             item: None,
             message: message.into(),
+            detail: None,
             retry_after: None,
             fix: None,
         }

@@ -152,6 +152,8 @@ pub struct ServerView {
     pub since: SystemTime,
     /// Why it is in this state, when that needs saying; redacted, one line.
     pub why: Option<String>,
+    /// The causes behind `why` as they were told, where it leaves them out; redacted, one line.
+    pub detail: Option<String>,
     /// What cures it, if something does.
     pub fix: Option<String>,
     /// The next attempt, while backing off.
@@ -228,6 +230,7 @@ impl ServerView {
             state,
             since,
             why: None,
+            detail: None,
             fix: None,
             next_attempt: None,
             late: false,

@@ -19,6 +19,8 @@ pub struct Failure {
     pub code: Cow<'static, str>,
     /// One or more lines for a person; redacted and printable.
     pub message: String,
+    /// The causes behind the message as they were told, for scripts.
+    pub detail: Option<String>,
     /// What to do about it.
     pub fix: Option<String>,
     /// What the process ends with.
@@ -45,6 +47,7 @@ impl Failure {
         Self {
             code: Cow::Borrowed(code),
             message: message.into(),
+            detail: None,
             fix: None,
             exit,
             server: None,
@@ -147,6 +150,7 @@ impl Failure {
         FailureView {
             code: &self.code,
             message: &self.message,
+            detail: self.detail.as_deref(),
             server: self.server.as_deref(),
             tool: self.tool.as_deref(),
             phase: self.phase,
@@ -165,6 +169,7 @@ impl From<CallError> for Failure {
         Self {
             code: Cow::Borrowed(error.code.as_str()),
             message: error.message,
+            detail: error.detail,
             fix: error.fix,
             exit,
             server: error.server.map(|s| s.as_str().to_owned()),
@@ -179,11 +184,13 @@ impl From<CallError> for Failure {
 }
 
 /// The value of `error` in `--json`: every key is always there, `rpc_error` only
-/// when a server answered with one.
+/// when a server answered with one, `detail` only when the message leaves causes out.
 #[derive(Debug, Serialize)]
 pub struct FailureView<'a> {
     code: &'a str,
     message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<&'a str>,
     server: Option<&'a str>,
     tool: Option<&'a str>,
     phase: Option<Phase>,

@@ -257,6 +257,7 @@ pub fn unavailable(ctx: &Ctx, view: &ServerView) -> Failure {
         message.push_str(&format!("\n  its last words on stderr: {}", ctx.clean(line)));
     }
     let mut failure = Failure::new(code, exit, message).on(view.id.as_str());
+    failure.detail.clone_from(&view.detail);
     failure.phase = Some(Phase::Connect);
     failure.delivery = Some(Delivery::NotSent);
     failure.fix = Some(match &view.fix {

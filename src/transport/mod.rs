@@ -144,6 +144,16 @@ pub enum LinkFault {
     Protocol(String),
     /// Network: refused, DNS, TLS, reset; HTTP 5xx; with the text of the cause.
     Network(String),
+    /// The same, with a cause that is understood: one sentence, what cures it, and the causes as
+    /// the HTTP client told them.
+    Unreachable {
+        /// One sentence.
+        text: String,
+        /// What to do about it.
+        cure: &'static str,
+        /// The raw chain of causes; for `--json`.
+        detail: String,
+    },
     /// No answer within the limit that is named.
     TimedOut(String),
     /// A frame over the cap that never ended: the stream had to be reset.
@@ -155,6 +165,16 @@ pub enum LinkFault {
     },
 }
 
+impl LinkFault {
+    /// The causes as they were told, where the sentence leaves them out.
+    pub fn detail(&self) -> Option<&str> {
+        match self {
+            Self::Unreachable { detail, .. } => Some(detail),
+            _ => None,
+        }
+    }
+}
+
 impl std::fmt::Display for LinkFault {
     /// The fault in words, without the server's name and without its stderr.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -164,7 +184,8 @@ impl std::fmt::Display for LinkFault {
             | Self::Protocol(text)
             | Self::Network(text)
             | Self::TimedOut(text)
-            | Self::TooLong(text) => f.write_str(text),
+            | Self::TooLong(text)
+            | Self::Unreachable { text, .. } => f.write_str(text),
             Self::Exited { code: Some(code), .. } => write!(f, "the server exited with code {code}"),
             Self::Exited { signal: Some(signal), .. } => {
                 write!(f, "the server was ended by signal {signal}{}", signal_name(*signal))

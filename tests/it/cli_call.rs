@@ -429,6 +429,11 @@ fn a_url_stands_for_a_server_and_its_troubles_have_their_codes() {
     drop(web);
     let json = home.run(&["mcp", "call", &url, "echo", "text=hi", "-y", "--timeout", "1s", "--json"]).json(7);
     assert_eq!(json["error"]["delivery"], "not_sent");
+    // One sentence and its cure for a person; the raw causes for a script.
+    let error = &json["error"];
+    let message = format!("once: could not connect to {url}: connection refused");
+    assert_eq!(error["message"], message.as_str(), "{error}");
+    assert!(error["detail"].as_str().unwrap().contains("os error"), "{error}");
 
     let guarded = Web::start(&["--auth", "bearer"]);
     let json = home.run(&["mcp", "tools", &guarded.url, "--json"]).json(6);

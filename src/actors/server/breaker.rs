@@ -83,7 +83,7 @@ impl ServerState {
                 for waiter in self.bulkhead.drain_waiting() {
                     let _ = waiter.turn.send(Err(error.clone()));
                 }
-                tracing::warn!(server = %self.args.spec.id, "circuit breaker opened");
+                tracing::info!(server = %self.args.spec.id, "circuit breaker opened");
             }
             Move::Closed => tracing::info!(server = %self.args.spec.id, "circuit breaker closed"),
         }

@@ -172,9 +172,11 @@ fn lost(shared: &Shared, fault: &LinkFault, stderr: &str) -> CallError {
         text.push_str(&format!("; last stderr line: {}", shared.redactor.text(last)));
     }
     let look = format!("callboard mcp status {server}");
-    CallError::refused(ErrorCode::ConnectionLost, Phase::Await, Origin::Transport, text)
+    let detail = fault.detail().map(|detail| shared.redactor.text(detail).into_owned());
+    let error = CallError::refused(ErrorCode::ConnectionLost, Phase::Await, Origin::Transport, text)
         .counting(Ending::ConnectionLost.class(false))
-        .fix(cure::and(look, shared.withheld.hint(tail)))
+        .fix(cure::and(look, shared.withheld.hint(tail)));
+    CallError { detail, ..error }
 }
 
 fn first_line(text: &str) -> String {

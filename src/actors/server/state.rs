@@ -331,6 +331,7 @@ impl ServerState {
 
     fn park_texts(&mut self, fault: &LinkFault, stderr: &str, why: String) {
         self.view.why = Some(why);
+        self.view.detail = fault.detail().map(|detail| self.clean(detail));
         self.view.fix = cure::of(fault, stderr, &self.args.withheld);
     }
 
@@ -416,6 +417,7 @@ impl ServerState {
             LifeState::Ready | LifeState::Connecting => {
                 if to == LifeState::Ready {
                     self.view.why = None;
+                    self.view.detail = None;
                 }
                 self.view.fix = None;
             }
@@ -423,8 +425,13 @@ impl ServerState {
                 let why = self.view.why.take().unwrap_or_default();
                 let cause = self.gave_up.take().map(|cause| cause.to_string()).unwrap_or_default();
                 self.view.why = Some(format!("gave up after {cause}: {why}"));
-                let look = cure::of_giving_up(self.view.transport).to_owned();
-                self.view.fix = Some(cure::and(look, self.view.fix.take()));
+                let look = || cure::of_giving_up(self.view.transport).to_owned();
+                let known = self.view.fix.take();
+                self.view.fix = Some(match self.view.detail {
+                    // A cause that is understood has a better cure than a look around.
+                    Some(_) => known.unwrap_or_else(look),
+                    None => cure::and(look(), known),
+                });
             }
             _ => {}
         }

@@ -4,11 +4,15 @@
 use crate::transport::LinkFault;
 use crate::transport::link::ExchangeFault;
 
+use super::cause::{self, Cause};
 use super::client::CONNECT_TIMEOUT;
 use super::tls;
 
 /// Cause and cure when there is nobody to vouch for any server.
-const NO_AUTHORITIES: &str = "no certificate authorities were found: install ca-certificates, or name a PEM file with them in SSL_CERT_FILE";
+const NO_AUTHORITIES: Cause = cause::cause(
+    "no certificate authorities were found on this system",
+    "install ca-certificates, or name a PEM file with them in SSL_CERT_FILE",
+);
 
 /// A request that got no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,18 +62,24 @@ pub(super) fn of(error: reqwest::Error, server: &str, has_roots: bool) -> LinkFa
             CONNECT_TIMEOUT.as_secs()
         ));
     }
-    let cause = chain(&error);
+    let raw = chain(&error);
     let (connecting, https) = (error.is_connect(), server.starts_with("https:"));
-    let cause = match tls::told(&error, server) {
-        _ if !has_roots && https && connecting => format!("{cause}; {NO_AUTHORITIES}"),
-        Some((told, cure)) => format!("{told} ({cause}); {cure}"),
-        None => cause,
+    let what = match connecting {
+        true => format!("could not connect to {server}"),
+        false => format!("the connection to {server} broke"),
     };
-    LinkFault::Network(if connecting {
-        format!("cannot connect to {server}: {cause}")
+    // Without authorities every certificate is refused, and that is the cause to tell.
+    let told = if connecting && https && !has_roots {
+        Some(NO_AUTHORITIES)
     } else {
-        format!("the connection to {server} broke: {cause}")
-    })
+        tls::told(&error, server).or_else(|| cause::of(&error))
+    };
+    match told {
+        Some(cause) => {
+            LinkFault::Unreachable { text: format!("{what}: {}", cause.says), cure: cause.cure, detail: raw }
+        }
+        None => LinkFault::Network(format!("{what}: {raw}")),
+    }
 }
 
 /// An error and its causes in one line, without repeating what a cause repeats.
@@ -93,12 +103,19 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use std::fmt;
 
+    type Below = Box<dyn std::error::Error + 'static>;
+
     #[derive(Debug)]
-    struct Layer(&'static str, Option<Box<Layer>>);
+    pub(crate) struct Layer(&'static str, Option<Below>);
+    impl Layer {
+        pub(crate) fn over(text: &'static str, below: impl std::error::Error + 'static) -> Self {
+            Self(text, Some(Box::new(below)))
+        }
+    }
     impl fmt::Display for Layer {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str(self.0)
@@ -106,16 +123,16 @@ mod tests {
     }
     impl std::error::Error for Layer {
         fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-            self.1.as_deref().map(|l| l as _)
+            self.1.as_deref()
         }
     }
 
     #[test]
     fn a_chain_of_causes_is_one_line_without_repeats_and_never_empty() {
         let inner = Layer("connection refused (os error 111)", None);
-        let tcp = Layer("tcp connect error", Some(Box::new(inner)));
-        let client = Layer("client error (Connect)", Some(Box::new(tcp)));
-        let top = Layer("error sending request", Some(Box::new(client)));
+        let tcp = Layer::over("tcp connect error", inner);
+        let client = Layer::over("client error (Connect)", tcp);
+        let top = Layer::over("error sending request", client);
         assert_eq!(chain(&top), "tcp connect error: connection refused (os error 111)");
         let twice = Layer("broken: reset", Some(Box::new(Layer("reset", None))));
         assert_eq!(chain(&twice), "broken: reset");

@@ -6,6 +6,7 @@
 //! owner closes it, or when the server wants another handshake.
 
 mod body;
+mod cause;
 mod challenge;
 mod client;
 mod diagnose;

@@ -4,6 +4,7 @@
 use std::error::Error;
 use std::io;
 
+use super::cause::{Cause, cause};
 use rustls::{AlertDescription, CertificateError, Error as TlsError};
 
 /// The text of the TLS library when the other side leaves in the handshake.
@@ -14,46 +15,50 @@ const NO_HTTP: &str = "invalid HTTP version";
 const NOT_TRUSTED: &str = "its certificate is of an authority that is not trusted here";
 const TRUST: &str = "if you trust it (your company's, or the server's own), add that authority to the system's store, or name a PEM file with it in SSL_CERT_FILE, which then is used in place of the store";
 
+/// What is said, and what cures it.
+type Told = (&'static str, &'static str);
+
 /// Cause and cure of an error in a connection to `server`; `None` when it is not about TLS.
-pub(super) fn told(error: &(dyn Error + 'static), server: &str) -> Option<(&'static str, String)> {
+pub(super) fn told(error: &(dyn Error + 'static), server: &str) -> Option<Cause> {
     let https = server.starts_with("https:");
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(tls) = error.downcast_ref::<TlsError>() {
-            return Some(of(tls));
+            let (says, cure) = of(tls);
+            return Some(cause(says, cure));
         }
         let text = error.to_string();
         if https && text == EOF {
-            return Some((
+            return Some(cause(
                 "the server left in the TLS handshake",
-                "if it speaks no TLS, write http:// in its URL".to_owned(),
+                "if it speaks no TLS, write http:// in its URL",
             ));
         }
         if !https && text.starts_with(NO_HTTP) {
-            return Some((
+            return Some(cause(
                 "the answer is no HTTP",
-                "if the server speaks TLS, write https:// in its URL; if not, check the port".to_owned(),
+                "if the server speaks TLS, write https:// in its URL; if not, check the port",
             ));
         }
-        next = cause(error);
+        next = behind(error);
     }
     None
 }
 
 /// What is behind an error. An I/O error names as its source what is behind its own inside, which
 /// is where a TLS error is kept.
-fn cause<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e (dyn Error + 'static)> {
+fn behind<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e (dyn Error + 'static)> {
     match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
         Some(inside) => Some(inside),
         None => error.source(),
     }
 }
 
-fn of(error: &TlsError) -> (&'static str, String) {
+fn of(error: &TlsError) -> Told {
     match error {
         TlsError::InvalidCertificate(error) => of_certificate(error),
         TlsError::InvalidMessage(_) => {
-            ("the server speaks no TLS on this port", "write http:// in its URL, or its TLS port".to_owned())
+            ("the server speaks no TLS on this port", "write http:// in its URL, or its TLS port")
         }
         TlsError::AlertReceived(
             AlertDescription::CertificateRequired
@@ -61,39 +66,33 @@ fn of(error: &TlsError) -> (&'static str, String) {
             | AlertDescription::CertificateUnknown,
         ) => (
             "the server wants a certificate of ours",
-            "client certificates are not supported; use another way to log in".to_owned(),
+            "client certificates are not supported; use another way to log in",
         ),
         TlsError::AlertReceived(_) | TlsError::PeerIncompatible(_) => (
             "the server and this program have no TLS in common",
-            "TLS 1.2 and 1.3 are spoken; ask whoever runs the server, or check the host name in the URL"
-                .to_owned(),
+            "TLS 1.2 and 1.3 are spoken; ask whoever runs the server, or check the host name in the URL",
         ),
-        _ => ("TLS failed", "ask whoever runs the server".to_owned()),
+        _ => ("TLS failed", "ask whoever runs the server"),
     }
 }
 
-fn of_certificate(error: &CertificateError) -> (&'static str, String) {
+fn of_certificate(error: &CertificateError) -> Told {
     use CertificateError as E;
-    let renew = || "whoever runs the server must renew it; also check the clock of this machine".to_owned();
+    const RENEW: &str = "whoever runs the server must renew it; also check the clock of this machine";
     match error {
         // A bad signature is most often another authority of the same name.
-        E::UnknownIssuer | E::BadSignature => (NOT_TRUSTED, TRUST.to_owned()),
+        E::UnknownIssuer | E::BadSignature => (NOT_TRUSTED, TRUST),
         // An authority's own certificate shown as that of a server: one made by hand.
-        E::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
-            (NOT_TRUSTED, TRUST.to_owned())
-        }
-        E::Expired | E::ExpiredContext { .. } => ("its certificate has expired", renew()),
+        E::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => (NOT_TRUSTED, TRUST),
+        E::Expired | E::ExpiredContext { .. } => ("its certificate has expired", RENEW),
         E::NotValidYet | E::NotValidYetContext { .. } => {
-            ("its certificate is not valid yet", "check the clock of this machine".to_owned())
+            ("its certificate is not valid yet", "check the clock of this machine")
         }
-        E::NotValidForName | E::NotValidForNameContext { .. } => (
-            "its certificate is for another host",
-            "write the host in the URL as the certificate has it".to_owned(),
-        ),
-        E::Revoked => {
-            ("its certificate was revoked", "do not use it; ask whoever runs the server".to_owned())
+        E::NotValidForName | E::NotValidForNameContext { .. } => {
+            ("its certificate is for another host", "write the host in the URL as the certificate has it")
         }
-        _ => ("its certificate is not accepted", "ask whoever runs the server".to_owned()),
+        E::Revoked => ("its certificate was revoked", "do not use it; ask whoever runs the server"),
+        _ => ("its certificate is not accepted", "ask whoever runs the server"),
     }
 }
 
@@ -114,8 +113,8 @@ mod tests {
         for (error, want) in cases {
             let within = io::Error::other(io::Error::other(error.clone()));
             for error in [Box::new(error) as Box<dyn Error>, Box::new(within)] {
-                let (cause, cure) = told(&*error, "https://h/").unwrap();
-                assert!(cause.contains(want) && !cure.is_empty(), "{error:?}: {cause}");
+                let told = told(&*error, "https://h/").unwrap();
+                assert!(told.says.contains(want) && !told.cure.is_empty(), "{error:?}: {told:?}");
             }
         }
         assert_eq!(told(&io::Error::other("reset"), "https://h/"), None);

@@ -157,9 +157,13 @@ async fn no_byte_has_left_when_nobody_listens() {
     let endpoint = HttpEndpoint { url, headers: Vec::new() };
     let rig = rig_to(endpoint, settings(ProtocolChoice::Legacy), rig.server);
     let error = rig.fault("initialize").await;
-    let ExchangeFault::Lost(LinkFault::Network(text)) = &error.fault else { panic!("{error:?}") };
-    assert!(text.contains("cannot connect to http://127.0.0.1:") && text.contains("refused"), "{text}");
-    assert!(!text.contains("hunter22") && !text.contains("querysecret"), "{text}");
+    let ExchangeFault::Lost(LinkFault::Unreachable { text, cure, detail }) = &error.fault else {
+        panic!("{error:?}")
+    };
+    let port = text.trim_start_matches("could not connect to http://127.0.0.1:");
+    assert!(text != port && text.ends_with(": connection refused"), "one sentence: {text}");
+    assert!(cure.contains("start the server") && detail.contains("os error"), "{cure}; {detail}");
+    assert!(!format!("{error:?}").contains("hunter22") && !format!("{error:?}").contains("querysecret"));
     assert_eq!(error.delivery, Delivery::NotSent);
 }
 
@@ -169,8 +173,14 @@ async fn https_to_a_server_without_tls_is_a_network_fault() {
     let url = server.url().replace("http:", "https:");
     let rig = rig_to(HttpEndpoint { url, headers: Vec::new() }, settings(ProtocolChoice::Legacy), server);
     let error = rig.fault("initialize").await;
-    let ExchangeFault::Lost(LinkFault::Network(text)) = &error.fault else { panic!("{error:?}") };
-    assert!(text.contains("cannot connect to https://127.0.0.1:"), "{text}");
+    let ExchangeFault::Lost(LinkFault::Unreachable { text, cure, .. }) = &error.fault else {
+        panic!("{error:?}")
+    };
+    assert!(
+        text.contains("could not connect to https://127.0.0.1:") && text.ends_with("in the TLS handshake"),
+        "{text}"
+    );
+    assert!(cure.contains("http://"), "{cure}");
     assert_eq!(error.delivery, Delivery::NotSent);
 }
 
@@ -182,7 +192,7 @@ async fn a_connection_that_breaks_after_sending_leaves_the_outcome_unknown() {
     })
     .await;
     let error = rig.fault("tools/call").await;
-    assert!(matches!(error.fault, ExchangeFault::Lost(LinkFault::Network(_))), "{error:?}");
+    assert!(matches!(error.fault, ExchangeFault::Lost(LinkFault::Unreachable { .. })), "{error:?}");
     assert_eq!(error.delivery, Delivery::Unknown);
     assert_eq!(rig.server.calls("tools/call").len(), 1, "never sent twice");
     rig.call("tools/list").await.expect("the link lives on");

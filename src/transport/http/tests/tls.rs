@@ -18,7 +18,9 @@ async fn tried(paper: Paper, trusted: bool) -> (Rig, Result<Established, Handsha
 
 fn network(outcome: Result<Established, HandshakeError>) -> String {
     match outcome {
-        Err(HandshakeError::Fault(LinkFault::Network(text))) => text,
+        Err(HandshakeError::Fault(LinkFault::Unreachable { text, cure, detail })) => {
+            format!("{text} ({detail}); {cure}")
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -42,7 +44,10 @@ async fn a_certificate_that_is_no_good_is_told_with_its_cause_and_cure() {
     for (paper, trusted, cause, cure) in cases {
         let (rig, outcome) = tried(paper, trusted).await;
         let text = network(outcome);
-        assert!(text.starts_with(&format!("cannot connect to {}: ", rig.server.url())), "{paper:?}: {text}");
+        assert!(
+            text.starts_with(&format!("could not connect to {}: ", rig.server.url())),
+            "{paper:?}: {text}"
+        );
         assert!(text.contains(cause) && text.contains(cure), "{paper:?}: {text}");
         assert!(rig.server.seen().is_empty(), "{paper:?}: nothing is sent to a stranger");
     }
@@ -80,5 +85,5 @@ async fn a_server_with_tls_behind_http_is_told_with_the_scheme_to_write() {
         network(within(run(&rig.link, CarrierKind::Http, &settings(ProtocolChoice::Auto), None)).await);
     assert!(text.contains("TLS") && text.contains("https://"), "{text}");
     let fault = rig.fault("tools/call").await.fault;
-    assert!(matches!(fault, ExchangeFault::Lost(LinkFault::Network(_))), "{fault:?}");
+    assert!(matches!(fault, ExchangeFault::Lost(LinkFault::Unreachable { .. })), "{fault:?}");
 }
