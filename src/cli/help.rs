@@ -1,5 +1,31 @@
-//! Floor 5. The examples under each `--help`: the manual that people read first.
-//! Text only. Used by `args`.
+//! Floor 5. The examples under each `--help`, the manual that people read first, and what the
+//! help of a verb leaves to that of the program. Used by `args` and `cli::main`.
+
+use clap::{Command, CommandFactory};
+
+use super::args::Cli;
+
+/// What stands below the help of a verb in place of the options that every command has.
+const EVERYWHERE: &str = "Options of every command, such as --json and -C DIR: `callboard --help`.";
+
+/// The command tree as the help shows it: only the top of it has the options of every command,
+/// so that a verb shows its own words and its examples alone.
+pub fn command() -> Command {
+    let mut top = Cli::command();
+    top.build();
+    top.mut_subcommands(own_words)
+}
+
+fn own_words(verb: Command) -> Command {
+    let below = match verb.get_after_help() {
+        Some(text) => format!("{text}\n\n{EVERYWHERE}"),
+        // The demo, a show that goes by none of them.
+        None => String::new(),
+    };
+    verb.mut_args(|arg| if arg.is_global_set() { arg.hide(true) } else { arg })
+        .after_help(below)
+        .mut_subcommands(own_words)
+}
 
 pub(super) const TOP: &str = "\
 Examples:
@@ -194,6 +220,37 @@ Acts on the running host of this user, which this version does not have yet: it 
 mod tests {
     use super::*;
 
+    fn every_verb(of: &Command, path: &str, look: &mut dyn FnMut(&str, &str)) {
+        for verb in of.get_subcommands() {
+            let path = format!("{path} {}", verb.get_name());
+            look(&path, &verb.clone().term_width(80).render_help().to_string());
+            every_verb(verb, &path, look);
+        }
+    }
+
+    #[test]
+    fn the_help_of_a_verb_has_its_own_words_and_ends_with_where_the_others_are() {
+        let mut seen = 0;
+        every_verb(&command(), "callboard", &mut |verb, help| {
+            seen += 1;
+            for option in ["--log-format", "--log-level", "--no-color"] {
+                assert!(!help.contains(option), "{verb} repeats {option}:\n{help}");
+            }
+            assert!(help.trim_end().ends_with(EVERYWHERE) || verb == "callboard demo", "{verb}:\n{help}");
+            let examples = help.find("Examples:").map_or(0, |at| help[at..].lines().count());
+            assert!(help.lines().count() <= 60 && (examples == 0 || examples < 24), "{verb}:\n{help}");
+        });
+        assert!(seen > 25, "{seen}");
+        let top = command().render_help().to_string();
+        assert!(top.contains("--strict-mcp-config") && top.contains("--log-level"), "{top}");
+    }
+
+    #[test]
+    fn hidden_options_are_understood_all_the_same() {
+        let words = ["callboard", "mcp", "list", "--json", "--strict-mcp-config", "-C", "."];
+        assert!(command().try_get_matches_from(words).is_ok());
+    }
+
     #[test]
     fn a_screen_of_eighty_columns_shows_every_example_in_one_line() {
         for text in [
@@ -221,6 +278,7 @@ mod tests {
             REVOKE,
             CHECK,
             NEEDS_HOST,
+            EVERYWHERE,
         ] {
             for line in text.lines() {
                 // Sentences are wrapped to the screen, and so must not be broken here.

@@ -41,7 +41,7 @@ pub mod use_verbs;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches};
+use clap::FromArgMatches;
 
 use args::{Cli, Command, HostOrServer, Mcp};
 use ctx::Ctx;
@@ -155,7 +155,7 @@ fn parse(argv: &[OsString], term: Terminal) -> Result<Cli, usage::Refused> {
         ColorChoice::Never => clap::ColorChoice::Never,
         ColorChoice::Auto | ColorChoice::Always => clap::ColorChoice::Auto,
     };
-    Cli::command()
+    help::command()
         .color(choice)
         .try_get_matches_from(argv)
         .and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches))
@@ -224,8 +224,7 @@ async fn mcp(ctx: &Ctx, verb: Mcp) -> Result<Done, Failure> {
 
 /// `call` has its own `--help`, because with a tool it shows the parameters.
 fn call_help() -> String {
-    let mut top = Cli::command();
-    top.build();
+    let mut top = help::command();
     let call = top.find_subcommand_mut("mcp").and_then(|mcp| mcp.find_subcommand_mut("call"));
     call.map(|call| call.render_help().to_string()).unwrap_or_default()
 }
