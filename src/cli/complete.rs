@@ -1,5 +1,6 @@
 //! Floor 5. Completion in shells: prints the script for a shell, and answers the
-//! shell when that script asks. Starts no server. Called by `cli::main`.
+//! shell when that script asks. Starts no server, and so knows no tool: no catalogue is kept
+//! on disk. Called by `cli::main`.
 
 use clap::CommandFactory;
 use clap_complete::CompletionCandidate;

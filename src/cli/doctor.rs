@@ -10,9 +10,11 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::out::{Answer, Style, Tone};
 use super::text;
+use crate::config::document::Definition;
 use crate::config::load::Env;
-use crate::config::spec::{Entry, EntryState, Issue, Severity, TransportSpec};
-use crate::config::{approvals, secret_store};
+use crate::config::spec::{Entry, EntryState, Issue, IssueCode, Scope, Severity, TransportSpec};
+use crate::config::{approvals, literal, secret_store};
+use crate::shaping::redact::Redactor;
 use crate::store;
 
 /// How a look at one thing came out.
@@ -85,6 +87,7 @@ struct DoctorView<'a> {
 pub fn doctor(ctx: &Ctx) -> Result<Answer, Failure> {
     let mut findings = files(ctx);
     findings.extend(permissions(ctx));
+    findings.extend(credentials_in_clear(ctx));
     findings.extend(ctx.loaded.issues().map(|issue| of_issue(ctx, issue)));
     let entries = &ctx.loaded.servers.entries;
     findings.extend(entries.iter().flat_map(|entry| of_entry(ctx, entry)));
@@ -169,6 +172,30 @@ fn permissions(ctx: &Ctx) -> Vec<Finding> {
             Finding::new("permissions", Level::Error, message).fix(format!("chmod 600 {}", shell(path)))
         })
         .collect()
+}
+
+/// Credentials that stand in files where a reference could stand. Their values are not shown.
+fn credentials_in_clear(ctx: &Ctx) -> Vec<Finding> {
+    let forms = Redactor::default();
+    let has_form = |text: &str| forms.text(text) != text;
+    let in_files = ctx.loaded.definitions.iter().filter(|definition| {
+        matches!(definition.source.scope, Scope::User | Scope::Project | Scope::EnvFile | Scope::Flag)
+    });
+    let of_one = |definition: &Definition| -> Vec<Finding> {
+        let paths = definition.value.as_object().map(|entry| literal::credentials(entry, &has_form));
+        let shared = definition.source.scope == Scope::Project;
+        let message =
+            if shared { "a credential in clear, in a file that is shared" } else { "a credential in clear" };
+        let told = |path: String| {
+            let issue = definition.issue(IssueCode::Value, Severity::Warning, &path, message);
+            let name = path.strip_prefix("env.").unwrap_or("NAME");
+            Finding::new("credentials", Level::Warning, ctx.clean(&issue.to_string())).fix(ctx.clean(
+                &format!("write ${{{name}}} in its place, and set that variable; or ${{secret:{name}}}"),
+            ))
+        };
+        paths.unwrap_or_default().into_iter().map(told).collect()
+    };
+    in_files.flat_map(of_one).collect()
 }
 
 fn shell(path: &Path) -> String {
@@ -352,6 +379,25 @@ mod tests {
             "node is there, and uv is missing where it is used: {data}"
         );
         assert!(answer.human.contains("https://docs.astral.sh/uv"), "{}", answer.human);
+    }
+
+    #[test]
+    fn credentials_in_clear_are_listed_with_their_place_and_never_shown() {
+        let empty = tempfile::tempdir().unwrap();
+        let user = r#"{"mcpServers":{"a":{"url":"https://h/","headers":{"Authorization":"Bearer canary-1"}},
+            "b":{"url":"https://h/","headers":{"Authorization":"Bearer ${PATH}"}}}}"#;
+        let project = r#"{"mcpServers":{"c":{"command":"x","args":["--token","canary-2"]}}}"#;
+        let (answer, data) = look(user, project, empty.path());
+        assert_eq!(levels(&data, "credentials"), ["warning", "warning"], "{data}");
+        assert!(
+            answer.human.contains("mcp.json:1:51: mcpServers.a.headers.Authorization"),
+            "{}",
+            answer.human
+        );
+        assert!(
+            answer.human.contains("mcpServers.c.args[1]: a credential in clear, in a file that is shared")
+        );
+        assert!(!format!("{data}{}", answer.human).contains("canary"), "{}", answer.human);
     }
 
     #[test]

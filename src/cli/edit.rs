@@ -15,11 +15,12 @@ use super::out::Answer;
 use super::text::quoted;
 use crate::config::edit::{Edit, EditError, EditFault, Edited, Target, apply, check};
 use crate::config::effective::state_word;
+use crate::config::literal::credentials;
 use crate::config::load::load;
 use crate::config::mask::mask_definition;
-use crate::config::secret::{is_credential_name, looks_secret};
 use crate::config::spec::{Entry, Issue, IssueCode, SecretText, Severity};
-use crate::config::{document, expand, secret_store};
+use crate::config::{document, secret_store};
+use crate::shaping::redact::Redactor;
 
 #[derive(Serialize)]
 struct EditView<'a> {
@@ -103,7 +104,7 @@ fn put(ctx: &Ctx, plan: Plan) -> Result<Answer, Failure> {
         })?;
     }
     let mut warnings: Vec<String> = issues.iter().map(issue_words).collect();
-    warnings.extend(exposed_secret(plan.scope, &plan.entry));
+    warnings.extend(exposed_secrets(plan.scope, &plan.entry));
     let done = Done { name: &plan.name, verb: "added", edited, entry: Some(plan.entry), secrets: plan.ask };
     answer("callboard.add/1", ctx, done, warnings)
 }
@@ -127,23 +128,27 @@ fn issue_words(issue: &Issue) -> String {
     if path.is_empty() { issue.message.clone() } else { format!("{path}: {}", issue.message) }
 }
 
-/// A file of the project is shared: a credential written into it is given away.
-fn exposed_secret(scope: EditScope, entry: &Map<String, Value>) -> Vec<String> {
-    if scope != EditScope::Project {
-        return Vec::new();
-    }
-    let values = ["env", "headers"].iter().filter_map(|key| entry.get(*key)?.as_object()).flatten();
-    values
-        .filter(|(name, value)| {
-            let text = value.as_str().unwrap_or_default();
-            !text.is_empty()
-                && expand::reads(text).is_empty()
-                && (is_credential_name(name) || looks_secret(text))
-        })
-        .map(|(name, _)| {
-            format!("{name} looks like a credential, and the project's file is shared: write ${{{name}}} in its place")
-        })
-        .collect()
+/// A credential that was written out stands in a file in clear. A file of the project is shared,
+/// so there it is given away.
+fn exposed_secrets(scope: EditScope, entry: &Map<String, Value>) -> Vec<String> {
+    let forms = Redactor::default();
+    let has_form = |text: &str| forms.text(text) != text;
+    let whose = match scope {
+        EditScope::User => "",
+        EditScope::Project => ", and the project's file is shared",
+    };
+    let told = |path: String| {
+        let (key, name) = path.split_once('.').unwrap_or((path.as_str(), ""));
+        let cure = match key {
+            "env" => format!(
+                "`-e {name}` asks for the value and keeps it apart as ${{secret:{name}}}; `-e {name}='${{{name}}}'` reads it from the environment"
+            ),
+            "headers" => "write ${VAR} in its place and set that variable, or ${secret:NAME}".to_owned(),
+            _ => "write ${VAR} in its place and set that variable".to_owned(),
+        };
+        format!("{path} looks like a credential and is kept in clear{whose}: {cure}")
+    };
+    credentials(entry, &has_form).into_iter().map(told).collect()
 }
 
 /// Why an entry can't be used.
@@ -326,13 +331,16 @@ mod tests {
     }
 
     #[test]
-    fn a_credential_in_a_shared_file_is_warned_of_without_its_value() {
+    fn a_credential_in_clear_is_warned_of_without_its_value() {
         let literal = entry(json!({"command": "x", "env": {"API_TOKEN": "abcdef123", "MODE": "fast"}}));
-        let warnings = exposed_secret(EditScope::Project, &literal);
-        assert_eq!(warnings.len(), 1);
-        assert!(warnings[0].contains("API_TOKEN") && !warnings[0].contains("abcdef123"), "{warnings:?}");
-        assert!(exposed_secret(EditScope::User, &literal).is_empty(), "the own file is private");
+        for (scope, shared) in [(EditScope::Project, true), (EditScope::User, false)] {
+            let warnings = exposed_secrets(scope, &literal);
+            assert_eq!(warnings.len(), 1);
+            assert!(warnings[0].contains("`-e API_TOKEN` asks"), "{warnings:?}");
+            assert!(!warnings[0].contains("abcdef123"), "{warnings:?}");
+            assert_eq!(warnings[0].contains("shared"), shared);
+        }
         let reference = entry(json!({"url": "https://x", "headers": {"Authorization": "Bearer ${T}"}}));
-        assert!(exposed_secret(EditScope::Project, &reference).is_empty());
+        assert!(exposed_secrets(EditScope::Project, &reference).is_empty());
     }
 }

@@ -61,6 +61,9 @@ Examples:
   callboard explain 7                   an exit code";
 
 pub(super) const COMPLETIONS: &str = "\
+Completes verbs, options, codes, and the names of servers as the files configure them. Names of \
+tools, prompts and resources are known to the servers alone, and completing starts none: \
+`callboard mcp tools SERVER` lists them.
 Examples:
   bash:        source <(callboard completions bash)
   zsh:         source <(callboard completions zsh)

@@ -140,6 +140,16 @@ pub fn check(text: &str) -> Result<(), ExpandError> {
     pieces(text).map(|_| ())
 }
 
+/// Whether a text holds something of its own that is not read from elsewhere: it reads nothing, or
+/// a reference has a default. What merely stands beside a reference does not count.
+pub fn has_literal(text: &str) -> bool {
+    let pieces = pieces(text).unwrap_or_default();
+    let reads = |piece: &Piece<'_>| matches!(piece, Piece::Var { .. } | Piece::Secret(_));
+    let has_default =
+        |piece: &Piece<'_>| matches!(piece, Piece::Var { default: Some(default), .. } if !default.is_empty());
+    !text.is_empty() && (!pieces.iter().any(reads) || pieces.iter().any(has_default))
+}
+
 /// Whether a text consists of references alone, without a literal or default that could
 /// itself be secret.
 pub fn is_reference_only(text: &str) -> bool {
@@ -289,6 +299,8 @@ mod tests {
         assert_eq!(reads("${A}${B:-x}$${C}${secret:K/1}"), ["A", "B", "secret:K/1"]);
         assert!(reads("${A}${").is_empty());
         assert!(is_reference_only("${A}${secret:B}") && !is_reference_only("x${A}"));
+        assert!(has_literal("x") && has_literal("${A:-x}") && has_literal("$$") && has_literal("${"));
+        assert!(!has_literal("Bearer ${A}") && !has_literal("${secret:A}") && !has_literal("${A:-}"));
         assert!(!is_reference_only("${A:-hunter2}") && !is_reference_only(""));
     }
 

@@ -19,6 +19,7 @@ pub mod fields;
 pub mod host;
 pub mod host_keys;
 pub mod issue;
+pub mod literal;
 pub mod load;
 pub mod mask;
 pub mod merge;

@@ -4,7 +4,7 @@
 //! Called by `merge`, `validate` and `effective`, and by the edges for what they print.
 
 use super::expand;
-use super::spec::SecretText;
+pub(super) use super::spec::SecretText;
 
 /// What stands for a hidden value.
 pub const MASK: &str = "[redacted]";
@@ -145,7 +145,7 @@ pub fn mask_value(text: &str) -> String {
 }
 
 /// Length of a leading `Bearer ` or the like.
-fn auth_scheme_len(text: &str) -> usize {
+pub(super) fn auth_scheme_len(text: &str) -> usize {
     const SCHEMES: [&str; 5] = ["bearer ", "basic ", "token ", "apikey ", "digest "];
     let lower = text.to_ascii_lowercase();
     SCHEMES.iter().find(|scheme| lower.starts_with(*scheme)).map_or(0, |scheme| scheme.len())
@@ -339,7 +339,7 @@ impl Collector {
 }
 
 /// Words that are never secret, whatever names them.
-fn is_everyday(value: &str) -> bool {
+pub(super) fn is_everyday(value: &str) -> bool {
     const WORDS: [&str; 44] = [
         "true",
         "false",

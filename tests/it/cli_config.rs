@@ -274,6 +274,24 @@ fn completion_knows_the_configured_servers() {
 }
 
 #[test]
+fn completing_a_tool_starts_no_server_and_offers_none() {
+    let home = Home::new();
+    let mark = home.project().join("started");
+    let entry = serde_json::json!({"command": "touch", "args": [mark]});
+    home.user(&serde_json::json!({"mcpServers": {"s": entry}}).to_string());
+    let asked = home
+        .command(&["--", "callboard", "mcp", "call", "s", ""])
+        .env("COMPLETE", "bash")
+        .env("_CLAP_COMPLETE_INDEX", "4")
+        .output()
+        .unwrap();
+    let words = String::from_utf8(asked.stdout).unwrap();
+    assert!(words.lines().all(|word| word.starts_with('-')), "options alone: {words:?}");
+    assert!(!mark.exists());
+    assert!(home.run(&["completions", "--help"]).expect(0).stdout.contains("completing starts none"));
+}
+
+#[test]
 fn a_variable_of_ours_that_is_not_text_is_told_and_not_taken_for_unset() {
     use std::os::unix::ffi::OsStrExt as _;
     let home = Home::new();
