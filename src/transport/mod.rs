@@ -40,7 +40,7 @@ pub enum Connector {
 }
 
 /// A child process, fully expanded.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct StdioLaunch {
     /// Program: a path, or a name looked up in the PATH of `env`.
     pub command: String,
@@ -59,7 +59,7 @@ impl std::fmt::Debug for StdioLaunch {
 }
 
 /// A Streamable HTTP endpoint, fully expanded.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct HttpEndpoint {
     /// Absolute http or https URL.
     pub url: String,

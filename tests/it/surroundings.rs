@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use callboard::call::ErrorCode;
+use callboard::runtime::Runtime;
 use callboard::view::{LifeState, ParkReason};
 use serde_json::{Value, json};
 
@@ -72,6 +73,37 @@ async fn other_roots_are_a_reason_to_connect_again() {
     runtime.reload(&files.plan()).await;
     runtime.settle(&[], Duration::from_secs(60)).await;
     assert!(runtime.status()[0].generation > before);
+}
+
+#[tokio::test]
+async fn what_the_child_would_get_differently_is_a_reason_to_start_it_again_and_nothing_else_is() {
+    let entry = json!({"command": "sh", "args": ["-c", NEEDY, "needy", "got"],
+        "env": {"READ": "${READ}", "OWN": "fixed"}});
+    let vars = |acme, read, unrelated| [("ACME_KEY", acme), ("READ", read), ("UNRELATED", unrelated)];
+    let files = Files::with(&entry);
+    let runtime = Runtime::start(files.plan_with(&vars("one", "r", "u"))).await.unwrap();
+    runtime.settle(&[], Duration::from_secs(600)).await;
+    let mut generation = runtime.status()[0].generation;
+    for (what, passed, values, starts) in [
+        ("nothing", "", vars("one", "r", "u"), false),
+        ("a variable that it does not see", "", vars("two", "r", "v"), false),
+        ("one that it sees under a value of its own", "\"OWN\"", vars("two", "r", "v"), false),
+        ("one that is passed through", "\"ACME_KEY\"", vars("two", "r", "v"), true),
+        ("the value of that", "\"ACME_KEY\"", vars("three", "r", "v"), true),
+        ("the value of one that the entry reads", "\"ACME_KEY\"", vars("three", "s", "v"), true),
+        ("the end of passing it through", "", vars("three", "s", "v"), true),
+    ] {
+        files.write("callboard.toml", &format!("[env]\npassthrough = [{passed}]"));
+        runtime.reload(&files.plan_with(&values)).await;
+        runtime.settle(&[], Duration::from_secs(600)).await;
+        let view = runtime.status().remove(0);
+        assert_eq!(view.state, LifeState::Ready, "{what}: {view:?}");
+        assert_eq!(view.generation > generation, starts, "{what}");
+        generation = view.generation;
+    }
+    let error = call(&runtime, "s", "echo").await.unwrap_err();
+    assert!(error.message.contains("got ACME_KEY is not set"), "{error:?}");
+    runtime.shutdown().await;
 }
 
 /// A child that says what it misses and leaves, or that leaves in a call. (`$$` is a `$` in an entry.)

@@ -174,8 +174,7 @@ impl SupervisorState {
     async fn replace(&mut self, planned: Planned, redactor: &Arc<Redactor>) -> Option<ServerRef> {
         let id = planned.entry.id.clone();
         let old = self.children.get(&id);
-        let same_roots = |child: &Child| child.args.as_ref().is_none_or(|args| args.roots == planned.roots);
-        if old.is_some_and(|child| same(&child.entry, &planned.entry) && same_roots(child)) {
+        if old.is_some_and(|child| same(&child.entry, &planned.entry) && gets_the_same(child, &planned)) {
             return None;
         }
         // A view of its own: the replaced actor still writes to the old one while it drains.
@@ -280,6 +279,21 @@ impl SupervisorState {
         let directory = Directory { entries: entries.collect(), draining: self.draining };
         let _ = self.args.directory.send(Arc::new(directory));
     }
+}
+
+/// Whether the server would be started or contacted exactly as it was, with the same environment
+/// and roots. An entry may stay as it is while the host passes more on to its child.
+fn gets_the_same(child: &Child, planned: &Planned) -> bool {
+    let Some(args) = &child.args else { return true };
+    let same_way = match (&args.connector, &planned.connector) {
+        (Ok(Connector::Stdio(old)), Ok(Connector::Stdio(new))) => old == new,
+        (Ok(Connector::Http(old)), Ok(Connector::Http(new))) => old == new,
+        // A peer in this process is what its name says.
+        (Ok(Connector::Duplex(_)), Ok(Connector::Duplex(_))) => true,
+        (Err(old), Err(new)) => old.to_string() == new.to_string(),
+        _ => false,
+    };
+    same_way && args.roots == planned.roots
 }
 
 /// Whether a reload leaves this entry alone.

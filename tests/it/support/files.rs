@@ -36,7 +36,8 @@ impl Files {
         self.folder.path().canonicalize().unwrap()
     }
 
-    fn write(&self, name: &str, text: &str) {
+    /// Writes one of the user's files.
+    pub fn write(&self, name: &str, text: &str) {
         let home = self.path().join(".callboard");
         std::fs::create_dir_all(&home).unwrap();
         std::fs::write(home.join(name), text).unwrap();
@@ -62,7 +63,15 @@ impl Files {
 
     /// What the files mean.
     pub fn plan(&self) -> RuntimePlan {
+        self.plan_with(&[])
+    }
+
+    /// The same with these variables of this process too.
+    pub fn plan_with(&self, variables: &[(&str, &str)]) -> RuntimePlan {
         let mut env: Env = self.env.iter().cloned().collect();
+        for (name, value) in variables {
+            env.set(*name, *value);
+        }
         env.set("HOME", self.path().to_str().unwrap());
         env.set("PATH", "/usr/local/bin:/usr/bin:/bin");
         let mut options = LoadOptions::new(env, self.path());
