@@ -1,15 +1,31 @@
-//! The HTTP client that all links of this process share: pooled connections, TLS with
-//! `ring`, no redirects of its own, no cookies, no retries behind our back.
+//! The HTTP client that all links of this process share: pooled connections, HTTP/1.1 or
+//! what TLS agrees on, TLS with `ring`, no redirects, no cookies, and no request twice (one
+//! that met a connection closed before its first byte goes to another).
+//!
+//! Certificate authorities: those of the system, or of `SSL_CERT_FILE` and `SSL_CERT_DIR`.
 //!
 //! Proxies: `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` are honoured as
 //! other tools do, except for hosts on this machine, which are always reached directly.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use reqwest::{ClientBuilder, Url};
+use futures_util::future::BoxFuture;
+use http::header::PROXY_AUTHORIZATION;
+use http::{HeaderMap, Method, Request, Uri};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
+use hyper_util::client::legacy::{self, connect::HttpConnector};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::{ClientConfig, RootCertStore};
+use rustls_platform_verifier::BuilderVerifierExt as _;
+use tower_service::Service;
+use url::Url;
 
+use super::body::MessageBody;
+use super::dial::{Dial, DialError, Proxies, Wire};
+use super::response::{HttpError, Interim, Response};
 use crate::transport::LinkFault;
 
 /// Limit of one TCP connect with its TLS handshake.
@@ -46,12 +62,45 @@ enum Reach {
 }
 
 /// A client that was built.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Built {
-    /// The client.
-    pub(super) http: reqwest::Client,
-    /// Whether certificates of well-known authorities were found; without them every https server is refused.
+    pool: legacy::Client<Limited, MessageBody>,
+    proxies: Option<Proxies>,
+    /// Whether certificates of authorities were found; without them every https server is refused.
     pub(super) has_roots: bool,
+}
+
+impl std::fmt::Debug for Built {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Built").field("has_roots", &self.has_roots).finish_non_exhaustive()
+    }
+}
+
+impl Built {
+    /// Sends one request and waits for the head of its answer.
+    pub(super) async fn send(
+        &self,
+        method: Method,
+        to: Uri,
+        headers: HeaderMap,
+        body: MessageBody,
+    ) -> Result<Response, HttpError> {
+        let login = self.proxies.as_ref().and_then(|proxies| proxies.login(&to));
+        let mut request = Request::new(body);
+        *request.method_mut() = method;
+        *request.uri_mut() = to;
+        *request.headers_mut() = headers;
+        if let Some(login) = login {
+            request.headers_mut().entry(PROXY_AUTHORIZATION).or_insert(login);
+        }
+        let interim = Interim::default();
+        interim.watch(&mut request);
+        tokio::select! {
+            biased;
+            () = interim.too_many() => Err(HttpError::Interim),
+            answer = self.pool.request(request) => answer.map(Response).map_err(HttpError::Request),
+        }
+    }
 }
 
 impl Client {
@@ -62,12 +111,12 @@ impl Client {
 
     /// A client for https that trusts one authority and no other.
     #[cfg(test)]
-    pub(super) fn trusting(authority: &[u8]) -> Self {
-        let authority = reqwest::Certificate::from_der(authority).unwrap();
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = builder(Reach::LocalTls).tls_certs_only([authority]).build().unwrap();
+    pub(super) fn trusting(authority: &rustls::pki_types::CertificateDer<'static>) -> Self {
+        let mut roots = RootCertStore::empty();
+        roots.add(authority.clone()).unwrap();
+        let tls = tls().unwrap().with_root_certificates(roots).with_no_client_auth();
         let client = Self::new();
-        client.0.local_tls.set(Ok(Built { http, has_roots: true })).unwrap();
+        client.0.local_tls.set(Ok(assemble(Reach::LocalTls, tls, true))).unwrap();
         client
     }
 
@@ -83,33 +132,76 @@ impl Client {
 }
 
 fn build(reach: Reach) -> Result<Built, String> {
-    // The first caller decides; a provider that is installed already is as good.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    let failed = |error: rustls::Error| format!("no HTTP client: {error}");
     if reach != Reach::Local
-        && let Ok(http) = builder(reach).build()
+        && let Ok(tls) = tls().map_err(failed)?.with_platform_verifier()
     {
-        return Ok(Built { http, has_roots: true });
+        return Ok(assemble(reach, tls.with_no_client_auth(), true));
     }
     // No certificates needed, or none on this system: plain http must work all the same.
-    match builder(reach).tls_certs_only([]).build() {
-        Ok(http) => Ok(Built { http, has_roots: false }),
-        Err(error) => Err(format!("no HTTP client: {}", super::fault::chain(&error))),
+    let none = tls().map_err(failed)?.with_root_certificates(RootCertStore::empty());
+    Ok(assemble(reach, none.with_no_client_auth(), false))
+}
+
+/// TLS 1.2 and 1.3 with `ring`, whatever else in this process uses.
+fn tls() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>, rustls::Error> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()
+}
+
+fn assemble(reach: Reach, tls: ClientConfig, has_roots: bool) -> Built {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_keepalive(Some(KEEPALIVE));
+    tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    let proxies = (reach == Reach::Remote).then(|| Proxies::from_env(tcp.clone(), tls.clone()));
+    let dial = Dial::new(tcp, proxies.clone());
+    let https = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_all_versions();
+    let pool = legacy::Client::builder(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(POOL_IDLE_TIMEOUT)
+        .pool_max_idle_per_host(POOL_IDLE_MAX)
+        .build(Limited(https.wrap_connector(dial)));
+    Built { pool, proxies, has_roots }
+}
+
+/// Connects within [`CONNECT_TIMEOUT`], TLS included.
+#[derive(Clone)]
+struct Limited(HttpsConnector<Dial>);
+
+impl Service<Uri> for Limited {
+    type Response = MaybeHttpsStream<Wire>;
+    type Error = DialError;
+    type Future = BoxFuture<'static, Result<Self::Response, DialError>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), DialError>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, to: Uri) -> Self::Future {
+        let connecting = self.0.call(to);
+        Box::pin(async move {
+            match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
+                Ok(outcome) => outcome,
+                Err(_) => Err(TooSlow.into()),
+            }
+        })
     }
 }
 
-fn builder(reach: Reach) -> ClientBuilder {
-    let builder = reqwest::Client::builder()
-        .user_agent(concat!("callboard/", env!("CARGO_PKG_VERSION")))
-        .redirect(reqwest::redirect::Policy::none())
-        .retry(reqwest::retry::never())
-        .referer(false)
-        .tcp_nodelay(true)
-        .tcp_keepalive(KEEPALIVE)
-        .connect_timeout(CONNECT_TIMEOUT)
-        .pool_idle_timeout(POOL_IDLE_TIMEOUT)
-        .pool_max_idle_per_host(POOL_IDLE_MAX);
-    if reach == Reach::Remote { builder } else { builder.no_proxy() }
+/// The connection did not stand in time.
+#[derive(Debug)]
+pub(super) struct TooSlow;
+
+impl std::fmt::Display for TooSlow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the connection did not stand in time")
+    }
 }
+
+impl std::error::Error for TooSlow {}
 
 /// Whether the host is this machine: `localhost`, a loopback or the unspecified address.
 pub(super) fn is_local(url: &Url) -> bool {

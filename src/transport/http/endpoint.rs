@@ -2,8 +2,10 @@
 //! What the configuration says about headers that are ours is left out here, so no
 //! request can be sent without them or with two of them.
 
-use reqwest::Url;
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use url::Url;
 
 use super::redirect;
 use crate::transport::{HttpEndpoint, LinkFault};
@@ -14,6 +16,9 @@ const ACCEPT_POST: HeaderValue = HeaderValue::from_static("application/json, tex
 const ACCEPT_GET: HeaderValue = HeaderValue::from_static("text/event-stream");
 /// What a POST brings.
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// Who asks, unless the configuration says otherwise.
+const OURSELVES: HeaderValue = HeaderValue::from_static(concat!("callboard/", env!("CARGO_PKG_VERSION")));
 
 /// Shortest configured value that is looked for in texts of the server, in bytes:
 /// shorter ones are in every text.
@@ -80,7 +85,11 @@ impl Target {
             return Err(LinkFault::Config("url: it has no host".into()));
         }
         url.set_fragment(None);
-        let user = user_headers(endpoint)?;
+        let mut user = user_headers(endpoint)?;
+        user.entry(USER_AGENT).or_insert(OURSELVES);
+        if let Some(login) = login(&url) {
+            user.entry(AUTHORIZATION).or_insert(login);
+        }
         let mut post = user.clone();
         post.insert(ACCEPT, ACCEPT_POST);
         post.insert(CONTENT_TYPE, JSON);
@@ -89,6 +98,15 @@ impl Target {
         let shown = redirect::shown(&url);
         let secrets = secrets(&url, &get);
         Ok(Self { url, shown, post, get, secrets })
+    }
+
+    /// A place of the same server as requests name it: without login and fragment.
+    pub(super) fn uri(&self, url: &Url) -> Option<http::Uri> {
+        let mut url = url.clone();
+        let _ = url.set_username("");
+        let _ = url.set_password(None);
+        url.set_fragment(None);
+        url.as_str().parse().ok()
     }
 
     /// The headers of every POST.
@@ -106,6 +124,34 @@ impl Target {
     pub(super) fn scrub(&self, text: &str) -> String {
         self.secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret, REDACTED))
     }
+}
+
+/// Name and password that are written into the URL, as a header.
+fn login(url: &Url) -> Option<HeaderValue> {
+    if url.username().is_empty() && url.password().is_none() {
+        return None;
+    }
+    let plain = [unescaped(url.username()), b":".to_vec(), unescaped(url.password().unwrap_or_default())];
+    let mut value = HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(plain.concat()))).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+/// The bytes behind `%XX`.
+fn unescaped(text: &str) -> Vec<u8> {
+    let (mut bytes, mut plain) = (text.bytes(), Vec::with_capacity(text.len()));
+    while let Some(byte) = bytes.next() {
+        let mut ahead = bytes.clone();
+        let mut digit = || ahead.next().and_then(|b| char::from(b).to_digit(16));
+        match (byte, digit(), digit()) {
+            (b'%', Some(high), Some(low)) => {
+                plain.extend(u8::try_from(high * 16 + low));
+                bytes = ahead;
+            }
+            _ => plain.push(byte),
+        }
+    }
+    plain
 }
 
 fn user_headers(endpoint: &HttpEndpoint) -> Result<HeaderMap, LinkFault> {
@@ -134,7 +180,7 @@ fn user_headers(endpoint: &HttpEndpoint) -> Result<HeaderMap, LinkFault> {
 /// so that no secret is left in part because a piece of it went before.
 fn secrets(url: &Url, headers: &HeaderMap) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
-    for (name, value) in headers.iter().filter(|(name, _)| **name != ACCEPT) {
+    for (name, value) in headers.iter().filter(|(name, _)| !matches!(**name, ACCEPT | USER_AGENT)) {
         let Ok(text) = value.to_str() else { continue };
         found.push(text.to_owned());
         if let Some((_, credential)) = text.split_once(' ').filter(|_| name == AUTHORIZATION) {
@@ -212,9 +258,32 @@ mod tests {
         assert_eq!(post.get_all(ACCEPT).iter().collect::<Vec<_>>(), ["application/json, text/event-stream"]);
         assert_eq!(post.get_all(CONTENT_TYPE).iter().collect::<Vec<_>>(), ["application/json"]);
         assert_eq!(post.get_all("x-api-key").iter().collect::<Vec<_>>(), ["k", "l"]);
-        assert_eq!(post.len(), 4);
+        assert_eq!(post.len(), 5);
         assert_eq!(target.get_headers().get(ACCEPT).unwrap(), "text/event-stream");
-        assert_eq!(target.get_headers().len(), 3);
+        assert_eq!(target.get_headers().len(), 4);
+    }
+
+    #[test]
+    fn a_login_in_the_url_goes_into_a_header_and_out_of_the_url() {
+        let target = target("https://us%65r:p%40ss%zz@h:8/mcp?k=1#f", &[]).unwrap();
+        let want = format!("Basic {}", STANDARD.encode("user:p@ss%zz"));
+        assert_eq!(target.post_headers()[AUTHORIZATION], want.as_str());
+        assert_eq!(target.uri(&target.url).unwrap(), "https://h:8/mcp?k=1");
+        assert!(target.post_headers()[AUTHORIZATION].is_sensitive());
+        assert_eq!(target.scrub(&want), "[redacted]");
+    }
+
+    #[test]
+    fn what_is_configured_goes_before_what_we_say_of_ourselves() {
+        let plain = target("http://h/mcp", &[]).unwrap();
+        assert!(plain.get_headers()[USER_AGENT].to_str().unwrap().starts_with("callboard/"));
+        assert!(plain.get_headers().get(AUTHORIZATION).is_none());
+        let own = [("User-Agent", "mine"), ("Authorization", "Bearer mine")];
+        let own = target("http://user:pass@h/mcp", &own).unwrap();
+        for name in [USER_AGENT, AUTHORIZATION] {
+            let all: Vec<_> = own.post_headers().get_all(&name).iter().cloned().collect();
+            assert!(all.len() == 1 && all[0].to_str().unwrap().ends_with("mine"), "{all:?}");
+        }
     }
 
     #[test]

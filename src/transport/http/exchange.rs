@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::Response;
 
 use super::body::SentMark;
 use super::fault::Miss;
 use super::reading::{self, Event, EventStream, Kind, Trail, Whole};
 use super::refusal::Refusal;
+use super::response::{HttpError, Response};
 use super::shared::{Head, Shared, session_of};
 use super::standing::Standing;
 use super::{diagnose, message, renew, session, status};
@@ -323,7 +323,7 @@ impl Request {
 }
 
 enum Broken {
-    Connection(reqwest::Error),
+    Connection(HttpError),
     Miss(Miss),
 }
 

@@ -5,7 +5,7 @@ use crate::transport::LinkFault;
 use crate::transport::link::ExchangeFault;
 
 use super::cause::{self, Cause};
-use super::client::CONNECT_TIMEOUT;
+use super::client::{CONNECT_TIMEOUT, TooSlow};
 use super::tls;
 
 /// Cause and cure when there is nobody to vouch for any server.
@@ -53,17 +53,22 @@ impl Miss {
     }
 }
 
-/// The fault behind an error of the HTTP client, for requests to `server`.
-pub(super) fn of(error: reqwest::Error, server: &str, has_roots: bool) -> LinkFault {
-    let error = error.without_url();
-    if error.is_connect() && error.is_timeout() {
+/// The fault behind an error of the HTTP client, for requests to `server`; `connecting` when no
+/// connection came about.
+pub(super) fn of(
+    error: &(dyn std::error::Error + 'static),
+    connecting: bool,
+    server: &str,
+    has_roots: bool,
+) -> LinkFault {
+    if connecting && is_too_slow(error) {
         return LinkFault::TimedOut(format!(
             "no connection to {server} within {} s",
             CONNECT_TIMEOUT.as_secs()
         ));
     }
-    let raw = chain(&error);
-    let (connecting, https) = (error.is_connect(), server.starts_with("https:"));
+    let raw = chain(error);
+    let https = server.starts_with("https:");
     let what = match connecting {
         true => format!("could not connect to {server}"),
         false => format!("the connection to {server} broke"),
@@ -72,7 +77,7 @@ pub(super) fn of(error: reqwest::Error, server: &str, has_roots: bool) -> LinkFa
     let told = if connecting && https && !has_roots {
         Some(NO_AUTHORITIES)
     } else {
-        tls::told(&error, server).or_else(|| cause::of(&error))
+        tls::told(error, server).or_else(|| cause::of(error))
     };
     match told {
         Some(cause) => {
@@ -80,6 +85,19 @@ pub(super) fn of(error: reqwest::Error, server: &str, has_roots: bool) -> LinkFa
         }
         None => LinkFault::Network(format!("{what}: {raw}")),
     }
+}
+
+/// Whether the limit of a connect is behind this: ours, or the one of a single address.
+fn is_too_slow(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let io = error.downcast_ref::<std::io::Error>();
+        if error.is::<TooSlow>() || io.is_some_and(|io| io.kind() == std::io::ErrorKind::TimedOut) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
 }
 
 /// An error and its causes in one line, without repeating what a cause repeats.

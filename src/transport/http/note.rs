@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::Response;
 
 use super::message;
 use super::reading::{self, Event, EventStream, Kind, Trail};
+use super::response::Response;
 use super::shared::{Head, Shared};
 use super::standing::Initialized;
 use crate::wire::splice::Parts;

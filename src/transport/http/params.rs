@@ -305,7 +305,7 @@ mod tests {
             let arguments = serde_json::json!({ "a": text }).to_string();
             let found = headers(r#"{"a":{"type":"string","x-mcp-header":"A"}}"#, &arguments);
             prop_assert_eq!(found.len(), 1);
-            prop_assert!(reqwest::header::HeaderValue::from_str(&found[0].1).is_ok());
+            prop_assert!(http::header::HeaderValue::from_str(&found[0].1).is_ok());
         }
 
         #[test]

@@ -6,9 +6,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use reqwest::Response;
-use reqwest::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 
+use super::response::{HttpError, Response};
 use crate::wire::scan::{self, DEPTH_MAX};
 use crate::wire::sse::{SseDecoder, SseItem};
 
@@ -29,7 +29,7 @@ pub(super) enum Whole {
 }
 
 /// Reads the body up to `max` bytes. A byte order mark before it is no part of it.
-pub(super) async fn whole(response: &mut Response, max: usize) -> Result<Whole, reqwest::Error> {
+pub(super) async fn whole(response: &mut Response, max: usize) -> Result<Whole, HttpError> {
     let announced = response.headers().get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse().ok());
     let mut body = BytesMut::new();
     let mut first: Option<Bytes> = None;
@@ -135,7 +135,7 @@ impl EventStream {
 
     /// The next event that matters; `None` at the end. Nothing is lost when the future
     /// is dropped before it is done.
-    pub(super) async fn next(&mut self) -> Result<Option<Event>, reqwest::Error> {
+    pub(super) async fn next(&mut self) -> Result<Option<Event>, HttpError> {
         loop {
             while let Some(item) = self.items.pop_front() {
                 if let Some(event) = self.sort(item) {

@@ -2,7 +2,7 @@
 //! (scheme, host, port), so configured headers never reach somebody else; a POST
 //! goes on only where the status keeps method and body (307, 308).
 
-use reqwest::Url;
+use url::Url;
 
 /// Redirects followed for one request.
 pub(super) const REDIRECT_HOPS_MAX: usize = 3;

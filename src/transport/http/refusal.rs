@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::Response;
-use reqwest::header::{HeaderMap, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{HeaderMap, RETRY_AFTER, WWW_AUTHENTICATE};
 
 use super::challenge;
 use super::endpoint::Target;
 use super::fault::Miss;
 use super::reading::{self, Kind, Whole};
+use super::response::Response;
 use super::status::{self, Meaning};
 use crate::transport::link::ExchangeFault;
 

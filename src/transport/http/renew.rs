@@ -5,12 +5,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use reqwest::Response;
 
 use super::fault::Miss;
 use super::message;
 use super::reading::{self, Event, EventStream, Kind, Trail, Whole};
 use super::refusal::Refusal;
+use super::response::Response;
 use super::shared::{Head, Shared, session_of};
 use super::standing::{AfterLoss, Standing, Ticket};
 use crate::transport::LinkFault;

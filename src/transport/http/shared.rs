@@ -5,8 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue, LOCATION};
-use reqwest::{Method, Response};
+use http::Method;
+use http::header::{HeaderMap, HeaderName, HeaderValue, LOCATION};
 use tokio::sync::watch;
 
 use super::body::{MessageBody, SentMark};
@@ -14,6 +14,7 @@ use super::client::Built;
 use super::endpoint::Target;
 use super::fault::{self, Miss};
 use super::redirect::{self, Hop};
+use super::response::{HttpError, INTERIM_MAX, Response};
 use super::standing::Standing;
 use super::tasks::Tasks;
 use super::{encode, session};
@@ -175,11 +176,16 @@ impl Shared {
         let mut url = self.target.url.clone();
         let mut hops = 0;
         loop {
-            let mut request = self.client.http.request(method.clone(), url.clone()).headers(headers.clone());
-            if let Some((parts, mark)) = message {
-                request = request.body(reqwest::Body::wrap(MessageBody::new(parts, mark.cloned())));
-            }
-            let response = request.send().await.map_err(|error| self.network(error))?;
+            let Some(to) = self.target.uri(&url) else {
+                let text = format!("{} can't be asked for: the URL is too long or odd", self.target.shown);
+                return Err(Miss::not_run(ExchangeFault::Lost(LinkFault::Config(text))));
+            };
+            let body = match message {
+                Some((parts, mark)) => MessageBody::new(parts, mark.cloned()),
+                None => MessageBody::new(&Parts::default(), None),
+            };
+            let sending = self.client.send(method.clone(), to, headers.clone(), body);
+            let response = sending.await.map_err(|error| self.network(error))?;
             let status = response.status().as_u16();
             if !redirect::is_redirect(status) {
                 return Ok(response);
@@ -197,9 +203,17 @@ impl Shared {
     }
 
     /// The fault behind an error of the HTTP client.
-    pub(super) fn network(&self, error: reqwest::Error) -> Miss {
-        let fault = fault::of(error, &self.target.shown, self.client.has_roots);
-        Miss::new(ExchangeFault::Lost(fault))
+    pub(super) fn network(&self, error: HttpError) -> Miss {
+        match error {
+            HttpError::Interim => Miss::malformed(format!(
+                "it sent more than {INTERIM_MAX} interim answers (HTTP 1xx) and no final one"
+            )),
+            HttpError::Request(error) => {
+                let fault = fault::of(&error, error.is_connect(), &self.target.shown, self.client.has_roots);
+                Miss::lost(fault)
+            }
+            HttpError::Body(error) => Miss::lost(fault::of(&error, false, &self.target.shown, true)),
+        }
     }
 }
 

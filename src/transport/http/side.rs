@@ -5,11 +5,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::Response;
-
 use super::message;
 use super::reading::{self, Event, EventStream, Kind, Trail};
 use super::refusal::Refusal;
+use super::response::Response;
 use super::shared::{Head, Shared};
 use super::standing::Standing;
 use crate::time::Monotonic;

@@ -3,7 +3,7 @@
 //! in a `watch` channel, so that tasks can wait for a change of it. Pure.
 
 use bytes::Bytes;
-use reqwest::header::HeaderValue;
+use http::header::HeaderValue;
 
 use super::fault::Miss;
 use crate::wire::era::{Era, Revision};

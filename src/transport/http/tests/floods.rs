@@ -21,6 +21,8 @@ async fn flooding(start: String, again: &'static str) -> Rig {
 #[tokio::test]
 async fn a_flood_that_can_be_no_answer_fails_its_request_with_the_cause() {
     let cases = [
+        ("100", String::new(), "HTTP/1.1 100 Continue\r\n\r\n", "more than 100 interim answers (HTTP 1xx)"),
+        ("103", String::new(), "HTTP/1.1 103 Hints\r\nlink: a\r\n\r\n", "more than 100 interim answers"),
         ("many headers", "HTTP/1.1 200 OK\r\n".to_owned(), "x: y\r\n", "message head is too large"),
         ("one header", "HTTP/1.1 200 OK\r\nx: ".to_owned(), "yyyyyyyyyyyyyyyy", "message head is too large"),
         ("one chunk extension", format!("{CHUNKED}1;"), "aaaaaaaaaaaaaaaa", "chunk extensions over limit"),
@@ -48,7 +50,7 @@ async fn a_flood_of_events_that_say_nothing_holds_nobody_up_and_ends_with_its_re
     for again in [": c\n", "\n", "retry: 1\n", "foo: bar\n", "data:\n\n", notice] {
         let rig = flooding(EVENTS.to_owned(), again).await;
         let exchange = rig.start("tools/call");
-        for _ in 0..20 {
+        for _ in 0..5 {
             rig.call("tools/list").await.unwrap_or_else(|e| panic!("{again:?}: {e:?}"));
         }
         assert!(rig.carrier.shared.inbound.is_waiting(exchange.id), "{again:?}");
@@ -56,4 +58,43 @@ async fn a_flood_of_events_that_say_nothing_holds_nobody_up_and_ends_with_its_re
         rig.server.until_left(1).await;
         assert!(rig.link.counters().noise < 10, "{again:?}");
     }
+}
+
+/// The answer to a call behind that many interim answers.
+fn after_interim(seen: &Seen, count: usize) -> Answer {
+    let body = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, seen.id());
+    let interim = "HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n".repeat(count);
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
+    let start = format!("{interim}{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    Answer::Flood { start: start.into(), again: b" ".to_vec() }
+}
+
+#[tokio::test]
+async fn interim_answers_up_to_the_bound_are_passed_over() {
+    for count in [0, 1, 99, 100] {
+        let rig = legacy(move |seen| match seen.method().as_str() {
+            "tools/call" => after_interim(seen, count),
+            _ => polite(seen),
+        })
+        .await;
+        rig.call("tools/call").await.unwrap_or_else(|e| panic!("{count}: {e:?}"));
+    }
+}
+
+#[tokio::test]
+async fn interim_answers_without_end_leave_turns_to_others() {
+    // A handshake without an end, and beside it a link that works.
+    let rig = raw(ProtocolChoice::Auto, |_| Answer::Flood {
+        start: Vec::new(),
+        again: b"HTTP/1.1 100 Continue\r\n\r\n".to_vec(),
+    })
+    .await;
+    let beside = legacy(polite).await;
+    let settings = settings(ProtocolChoice::Auto);
+    let (outcome, ()) = tokio::join!(within(run(&rig.link, CarrierKind::Http, &settings, None)), async {
+        for _ in 0..20 {
+            beside.call("tools/call").await.unwrap();
+        }
+    });
+    assert!(format!("{outcome:?}").contains("interim answers"), "{outcome:?}");
 }
