@@ -1,6 +1,8 @@
 //! The HTTP/2 side of the scripted server: each request is a stream of one connection, a
 //! client that gives up on one resets it, and the connection stays.
 
+use std::task::Poll;
+
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
@@ -10,6 +12,9 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::testserver::{Answer, Books, Seen};
+
+/// Interim answers before others get their turn.
+const HINTS_AT_ONCE: usize = 100;
 
 /// What becomes of the connection after an answer.
 enum After {
@@ -110,6 +115,18 @@ async fn write(respond: &mut SendResponse<Bytes>, answer: Answer, books: &Books)
         Answer::Refused => {
             respond.send_reset(Reason::REFUSED_STREAM);
             After::Stays
+        }
+        Answer::Hints => {
+            let hint = || Response::builder().status(103).header("link", "</x>").body(()).unwrap();
+            loop {
+                let reset = std::future::poll_fn(|cx| Poll::Ready(respond.poll_reset(cx).is_ready())).await;
+                let sent = (0..HINTS_AT_ONCE).all(|_| respond.send_informational(hint()).is_ok());
+                if reset || !sent {
+                    books.left();
+                    return After::Stays;
+                }
+                tokio::task::yield_now().await;
+            }
         }
         Answer::Hangup | Answer::Flood { .. } => After::Breaks,
     }

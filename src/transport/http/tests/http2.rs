@@ -184,3 +184,16 @@ async fn a_server_with_tls_that_chooses_http1_gets_http1() {
         assert!(rig.server.seen()[0].header("host").is_some(), "HTTP/1.1 names the host in a header");
     }
 }
+
+#[tokio::test]
+async fn interim_answers_without_end_end_with_their_request_and_hold_nobody_up() {
+    let rig = http2(ProtocolChoice::Auto, legacy2(|_| Answer::Hints)).await;
+    let exchange = rig.start("tools/call");
+    rig.server.until("the call arrived", |s| s.iter().any(|s| s.method() == "tools/call")).await;
+    for _ in 0..5 {
+        rig.call("tools/list").await.unwrap();
+    }
+    rig.link.cancel(exchange.id, "the idle limit passed");
+    rig.server.until_left(1).await;
+    rig.call("tools/list").await.unwrap();
+}
