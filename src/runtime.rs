@@ -49,6 +49,9 @@ pub struct RuntimePlan {
     pub roots: Vec<PathBuf>,
     /// Where the revisions that servers spoke are remembered between runs; `None` forgets.
     pub memory: Option<PathBuf>,
+    /// How often the lists of a server that does not announce changes are read again; `None`
+    /// means never.
+    pub poll: Option<Duration>,
     /// How exposed names are made.
     pub naming: NamingStyle,
     /// Longest exposed name.
@@ -71,6 +74,7 @@ impl Default for RuntimePlan {
             env_passthrough: Vec::new(),
             roots: Vec::new(),
             memory: None,
+            poll: None,
             naming: NamingStyle::default(),
             name_len_max: 64,
             reserved: Vec::new(),
@@ -91,6 +95,7 @@ impl RuntimePlan {
             env_passthrough: settings.env_passthrough.clone(),
             roots: settings.roots.clone(),
             memory: loaded.home.as_deref().ok().map(memory::file),
+            poll: settings.refresh_poll,
             naming: settings.naming,
             name_len_max: settings.name_len_max,
             reserved: settings.reserved.clone(),

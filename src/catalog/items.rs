@@ -149,6 +149,55 @@ impl ListKind {
     }
 }
 
+/// A set of kinds of lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ListKinds(u8);
+
+impl ListKinds {
+    /// The set of one kind.
+    pub fn of(kind: ListKind) -> Self {
+        Self(1 << kind as u8)
+    }
+
+    /// The lists that a notification announces as changed.
+    pub fn announced_by(method: &str) -> Self {
+        match method {
+            "notifications/tools/list_changed" => Self::of(ListKind::Tools),
+            "notifications/prompts/list_changed" => Self::of(ListKind::Prompts),
+            "notifications/resources/list_changed" => {
+                Self::of(ListKind::Resources).and(Self::of(ListKind::Templates))
+            }
+            _ => Self::default(),
+        }
+    }
+
+    /// Both sets together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether every kind of `other` is in it.
+    pub fn has_all(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether that kind is in it.
+    pub fn has(self, kind: ListKind) -> bool {
+        self.has_all(Self::of(kind))
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Its kinds.
+    pub fn kinds(self) -> impl Iterator<Item = ListKind> {
+        ListKind::ALL.into_iter().filter(move |kind| self.has(*kind))
+    }
+}
+
 /// One list of one server, all pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ItemList {

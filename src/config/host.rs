@@ -43,6 +43,8 @@ pub struct HostSettings {
     pub limits: Limits,
     /// `limits.in_flight_max`: calls in flight in all.
     pub in_flight_max: usize,
+    /// `refresh.poll`: how often lists are read again; `None` means never.
+    pub refresh_poll: Option<Duration>,
     /// `rate.*`: default of the entries.
     pub rate: Option<Rate>,
     /// `env.passthrough`: further host variables that every child may see.
@@ -102,6 +104,7 @@ impl Default for HostSettings {
             restart: RestartSpec::default(),
             limits: Limits::default(),
             in_flight_max: 1024,
+            refresh_poll: Some(Duration::from_secs(60)),
             rate: None,
             env_passthrough: Vec::new(),
         }
@@ -117,6 +120,8 @@ pub enum Kind {
     Duration,
     /// `true` or `false`.
     Flag,
+    /// A duration, or `0` or `off` for never.
+    Interval,
     /// A whole number.
     Count {
         /// Smallest.
@@ -221,13 +226,18 @@ impl HostKey {
                 more_than_zero(duration::from_number(number.as_f64().unwrap_or(f64::NAN), Unit::Seconds))
             }
             (Kind::Flag, Value::Bool(flag)) => Ok(Setting::Flag(*flag)),
+            (Kind::Interval, Value::Number(number)) => {
+                interval(duration::from_number(number.as_f64().unwrap_or(f64::NAN), Unit::Seconds)?)
+            }
             (Kind::Count { .. } | Kind::Bytes, Value::Number(number)) => {
                 self.whole(number.as_u64().ok_or_else(|| "must be a whole number".to_owned())?)
             }
             (Kind::Variables | Kind::Folders | Kind::Texts, Value::Array(items)) => {
                 self.texts(texts(items).ok_or_else(|| "must be a list of strings".to_owned())?)
             }
-            (Kind::Word(_) | Kind::Duration | Kind::Bytes, Value::String(word)) => self.check_text(word),
+            (Kind::Word(_) | Kind::Duration | Kind::Interval | Kind::Bytes, Value::String(word)) => {
+                self.check_text(word)
+            }
             _ => Err(format!("must be {}, not {}", self.wanted(), super::fields::kind(value))),
         }
     }
@@ -250,6 +260,8 @@ impl HostKey {
                 "false" => Ok(Setting::Flag(false)),
                 _ => Err(format!("must be {}", self.wanted())),
             },
+            Kind::Interval if text == OFF => Ok(Setting::Duration(Duration::ZERO)),
+            Kind::Interval => interval(duration::from_word(text, Unit::Seconds)?),
             Kind::Count { .. } => self.whole(text.parse().map_err(|_| format!("must be {}", self.wanted()))?),
             Kind::Bytes => self.whole(duration::bytes_from_word(text)?),
             Kind::Variables | Kind::Folders | Kind::Texts => {
@@ -284,6 +296,7 @@ impl HostKey {
             Kind::Word(words) => format!("one of {}", words.join(", ")),
             Kind::Flag => "true or false".into(),
             Kind::Duration => "a number of seconds or a word such as \"30s\"".into(),
+            Kind::Interval => "a number of seconds, a word such as \"30s\", or \"off\"".into(),
             Kind::Count { min, max } => format!("a whole number from {min} to {max}"),
             Kind::Bytes => format!(
                 "a size from {} to {}",
@@ -324,6 +337,19 @@ fn is_folder(text: &str) -> bool {
     (Path::new(text).is_absolute() || rest.is_some()) && !text.contains('\0')
 }
 
+/// The word for "never" of an interval.
+const OFF: &str = "off";
+/// Shortest interval: a host that does nothing else is no use to anybody.
+const INTERVAL_MIN: Duration = Duration::from_secs(1);
+
+fn interval(duration: Duration) -> Result<Setting, String> {
+    match duration {
+        Duration::ZERO => Ok(Setting::Duration(duration)),
+        short if short < INTERVAL_MIN => Err("must be a second or more, or \"off\"".into()),
+        duration => Ok(Setting::Duration(duration)),
+    }
+}
+
 fn more_than_zero(read: Result<Duration, String>) -> Result<Setting, String> {
     match read? {
         Duration::ZERO => Err("must be more than zero".into()),
@@ -343,9 +369,16 @@ mod tests {
         let check = |name: &str, value: Value| find(name).unwrap().check(&value);
         assert_eq!(check("timeouts.idle", json!(30)), Ok(Setting::Duration(Duration::from_secs(30))));
         assert_eq!(check("timeouts.idle", json!("2m")), Ok(Setting::Duration(Duration::from_secs(120))));
+        for off in [json!(0), json!("0"), json!("off")] {
+            assert_eq!(check("refresh.poll", off), Ok(Setting::Duration(Duration::ZERO)));
+        }
+        assert_eq!(check("refresh.poll", json!("5m")), Ok(Setting::Duration(Duration::from_secs(300))));
         assert_eq!(check("limits.frame_max", json!("1MiB")), Ok(Setting::Bytes(1 << 20)));
         assert_eq!(check("env.passthrough", json!(["A"])), Ok(Setting::Texts(vec!["A".into()])));
         for (name, value) in [
+            ("refresh.poll", json!("never")),
+            ("refresh.poll", json!(0.5)),
+            ("refresh.poll", json!(false)),
             ("timeouts.idle", json!(0)),
             ("timeouts.idle", json!(true)),
             ("timeouts.idle", json!(-1)),

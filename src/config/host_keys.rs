@@ -39,7 +39,7 @@ pub(super) fn log_word(level: LogLevel) -> &'static str {
 }
 
 /// Keys of the next versions that a file may have already: nothing goes by them yet.
-pub const LATER: [&str; 3] = ["limits.result_max", "limits.spawns_max", "refresh.poll"];
+pub const LATER: [&str; 2] = ["limits.result_max", "limits.spawns_max"];
 
 /// The environment variable of a key: `CALLBOARD_` and the name in capitals, with `_` for each dot.
 pub fn variable(name: &str) -> String {
@@ -202,6 +202,14 @@ pub const HOST_KEYS: &[HostKey] = &[
         Count,
         |s| s.rate.map_or(0, |rate| u64::from(rate.burst)),
         |t, v| t.rate = rate(t.rate.map_or(0, |rate| rate.per_second), small(*v))
+    ),
+    host_key!(
+        "refresh.poll",
+        Kind::Interval,
+        ProjectRule::Never,
+        Duration,
+        |s| s.refresh_poll.unwrap_or_default(),
+        |t, v| t.refresh_poll = (!v.is_zero()).then_some(*v)
     ),
     host_key!(
         "env.passthrough",

@@ -11,6 +11,7 @@ pub mod classify;
 pub(crate) mod explore;
 pub mod lifecycle;
 pub mod pause;
+pub mod refresh;
 pub mod replay;
 pub mod restart;
 pub mod rules;

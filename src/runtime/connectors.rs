@@ -46,6 +46,7 @@ fn planned(plan: &RuntimePlan, entry: &Entry, roots: &[Root], remembered: Option
         roots: roots.to_vec(),
         withheld,
         remembered,
+        poll: plan.poll,
         autostart: plan.only.as_ref().is_none_or(|only| only.contains(&entry.id)),
     }
 }

@@ -11,6 +11,8 @@ use serde_json::value::RawValue;
 use super::link::{ExchangeError, ExchangeFault, Link, Outbound, Reply};
 use super::probe::{self, Probe};
 use super::{LinkFault, LinkSettings, ProtocolChoice};
+use crate::catalog::items::{ListKind, ListKinds};
+use crate::wire::envelope;
 use crate::wire::era::{Era, Revision};
 use crate::wire::splice::{self, MetaRewrite, RequestSplice, SpliceError};
 
@@ -46,6 +48,8 @@ pub struct Offers {
     pub resources: bool,
     /// `prompts`
     pub prompts: bool,
+    /// Lists whose changes it says it announces (`listChanged`).
+    pub announced: ListKinds,
 }
 
 /// How the handshake failed.
@@ -380,13 +384,12 @@ fn established(result: &InitializeResult<'_>, revision: Revision, meta: MetaRewr
     }
     let has = |key: &str| {
         result.capabilities.is_some_and(|raw| {
-            crate::wire::envelope::member(raw.get().as_bytes(), key)
-                .is_some_and(|span| &raw.get()[span] != "null")
+            envelope::member(raw.get().as_bytes(), key).is_some_and(|span| &raw.get()[span] != "null")
         })
     };
     let stamped = result.meta.and_then(|raw| {
         let raw = raw.get();
-        crate::wire::envelope::member(raw.as_bytes(), "io.modelcontextprotocol/serverInfo")
+        envelope::member(raw.as_bytes(), "io.modelcontextprotocol/serverInfo")
             .map(|span| raw[span].to_owned())
     });
     let info = result.info.map(|raw| raw.get().to_owned()).or(stamped);
@@ -398,8 +401,26 @@ fn established(result: &InitializeResult<'_>, revision: Revision, meta: MetaRewr
         Some(serde_json::Value::String(text)) if !text.trim().is_empty() => Some(text.clone()),
         _ => None,
     };
-    let offers = Offers { tools: has("tools"), resources: has("resources"), prompts: has("prompts") };
+    let offers = Offers {
+        tools: has("tools"),
+        resources: has("resources"),
+        prompts: has("prompts"),
+        announced: announced(result.capabilities),
+    };
     Established { revision, remember: Some(revision), server_info, offers, instructions, meta }
+}
+
+/// The lists whose capability says `listChanged: true`.
+fn announced(capabilities: Option<&RawValue>) -> ListKinds {
+    let raw = capabilities.map_or("", RawValue::get);
+    let announces = |kind: &ListKind| {
+        let capability = envelope::member(raw.as_bytes(), kind.capability()).map(|span| &raw[span]);
+        let word = capability
+            .and_then(|text| envelope::member(text.as_bytes(), "listChanged").map(|span| &text[span]));
+        word == Some("true")
+    };
+    let kinds = ListKind::ALL.into_iter().filter(announces);
+    kinds.fold(ListKinds::default(), |all, kind| all.and(ListKinds::of(kind)))
 }
 
 fn rpc_error(body: &Bytes) -> RpcError {

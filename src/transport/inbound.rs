@@ -9,10 +9,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::link::{ExchangeError, ExchangeFault, LINK_EVENTS_MAX, LinkCounters, LinkEvent, Reply};
+use super::link::{ExchangeError, ExchangeFault, LINK_EVENTS_MAX, LinkCounters, LinkEvent, Reply, Stale};
 use super::progress::ProgressPort;
 use super::{LinkFault, Root};
 use crate::call::Delivery;
+use crate::catalog::items::ListKinds;
 use crate::wire::envelope::{self, Envelope, EnvelopeError, Response};
 use crate::wire::era::Revision;
 use crate::wire::splice;
@@ -56,6 +57,7 @@ struct State {
     counters: LinkCounters,
     /// Messages that arrived, whatever they said.
     heard: u64,
+    stale: Stale,
     revision: Option<Revision>,
     ended: Option<LinkFault>,
 }
@@ -191,9 +193,15 @@ impl Inbound {
 
     /// Tells the owner that lists may have changed unseen (see [`LinkEvent::SessionRenewed`]).
     pub fn renewed(&self) {
+        self.lock().stale.renewed = true;
         if self.events.try_send(LinkEvent::SessionRenewed).is_err() {
             self.count_dropped();
         }
+    }
+
+    /// Takes what may have changed since the last look.
+    pub fn take_stale(&self) -> Stale {
+        std::mem::take(&mut self.lock().stale)
     }
 
     /// Counts a message that found no room.
@@ -300,13 +308,23 @@ impl Inbound {
         params: Option<std::ops::Range<usize>>,
     ) {
         let frame = splice::one_line(frame);
-        let name = String::from_utf8_lossy(&frame[method]).into_owned();
+        let name = String::from_utf8_lossy(&frame[method]);
         if name == "notifications/progress" {
             if let Some(params) = params.map(|span| frame.slice(span)) {
                 self.progress(params);
             }
             return;
         }
+        let announced = ListKinds::announced_by(&name);
+        if !announced.is_empty() {
+            let stale = &mut self.lock().stale.announced;
+            if stale.has_all(announced) {
+                // It waits to be looked at already: a storm costs nothing but the reading of it.
+                return;
+            }
+            *stale = stale.and(announced);
+        }
+        let name = name.into_owned();
         if self.events.try_send(LinkEvent::Notification { method: name, frame }).is_err() {
             self.lock().counters.dropped += 1;
         }
@@ -387,5 +405,38 @@ impl Inbound {
             }
         }
         back
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn notification(method: &str) -> Bytes {
+        splice::notification(method, None)
+    }
+
+    #[test]
+    fn a_flood_of_notifications_keeps_what_changed_and_nothing_else() {
+        let InboundEnds { inbound, mut events, .. } = Inbound::open(Vec::new(), 1 << 20);
+        for _ in 0..100_000 {
+            inbound.accept(notification("notifications/message"));
+        }
+        for _ in 0..100_000 {
+            inbound.accept(notification("notifications/tools/list_changed"));
+        }
+        inbound.accept(notification("notifications/prompts/list_changed"));
+        assert_eq!(events.len(), LINK_EVENTS_MAX, "the queue is full of what came first");
+        let dropped = inbound.counters().dropped;
+        assert_eq!(dropped, 100_000 - LINK_EVENTS_MAX as u64 + 2, "an announcement counts once");
+        let all = |methods: &[&str]| {
+            methods.iter().fold(ListKinds::default(), |all, m| all.and(ListKinds::announced_by(m)))
+        };
+        let changed = all(&["notifications/tools/list_changed", "notifications/prompts/list_changed"]);
+        assert_eq!(inbound.take_stale(), Stale { announced: changed, renewed: false });
+        assert!(inbound.take_stale().is_empty(), "taken once");
+        while events.try_recv().is_ok() {}
+        inbound.accept(notification("notifications/tools/list_changed"));
+        assert!(events.try_recv().is_ok(), "the next one is told again");
     }
 }

@@ -14,6 +14,7 @@ use super::LinkFault;
 use super::inbound::Inbound;
 use super::progress::ProgressPort;
 use crate::call::Delivery;
+use crate::catalog::items::ListKinds;
 use crate::wire::envelope::Response;
 use crate::wire::splice::Parts;
 
@@ -97,7 +98,8 @@ pub struct Exchange {
 /// What a link reports besides answers.
 #[derive(Clone, Debug)]
 pub enum LinkEvent {
-    /// A notification other than progress of a pending request.
+    /// A notification other than progress of a pending request. Of `list_changed` only the first
+    /// since the last [`Link::take_stale`] is reported.
     Notification {
         /// Its method.
         method: String,
@@ -107,6 +109,23 @@ pub enum LinkEvent {
     /// The server began a new session in the middle of this connection, or the stream of
     /// its notifications was away for a while (HTTP): lists may have changed unseen.
     SessionRenewed,
+}
+
+/// Which lists may have changed since the owner looked last. However often a server says it, this
+/// is all that is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stale {
+    /// Lists that the server announced as changed.
+    pub announced: ListKinds,
+    /// Any list may have: see [`LinkEvent::SessionRenewed`].
+    pub renewed: bool,
+}
+
+impl Stale {
+    /// Whether nothing is.
+    pub fn is_empty(self) -> bool {
+        self == Self::default()
+    }
 }
 
 /// Things worth showing in status, counted since the link was made.
@@ -269,5 +288,10 @@ impl Link {
     /// The counters so far.
     pub fn counters(&self) -> LinkCounters {
         self.inbound.counters()
+    }
+
+    /// Takes what may have changed since the last look. To be asked after each event.
+    pub fn take_stale(&self) -> Stale {
+        self.inbound.take_stale()
     }
 }

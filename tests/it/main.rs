@@ -18,6 +18,7 @@ mod concurrency;
 mod configuration;
 mod demo;
 mod framing;
+mod freshness;
 mod handshake;
 mod http;
 mod naming;

@@ -11,13 +11,14 @@ use super::tree::Tree;
 const INVARIANTS: usize = 14;
 
 /// The field reports that the tests must cover so far, by kind.
-const REPORTS: [(&str, &[&str]); 14] = [
+const REPORTS: [(&str, &[&str]); 15] = [
     ("FRAME", &["B016", "B017", "B019", "B020"]),
     ("NOISE", &["B022", "B023", "B025", "B026"]),
     ("START", &["B028", "B029", "B031", "B032"]),
     ("VERS", &["B034", "B035"]),
     ("RPC", &["B046", "B047", "B049", "B050"]),
     ("PAGE", &["B052", "B053"]),
+    ("CHG", &["B055", "B056"]),
     ("NAME", &["B058", "B059", "B061", "B062"]),
     ("SCHEMA", &["B064", "B065", "B067", "B068"]),
     ("ARGS", &["B070", "B071"]),

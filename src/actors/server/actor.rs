@@ -2,6 +2,7 @@
 //! what they say, publishes the view. No handler waits.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::watch;
@@ -37,6 +38,8 @@ pub(crate) struct ServerArgs {
     pub registry: RegistryRef,
     /// Keeps secrets out of views and errors.
     pub redactor: Arc<Redactor>,
+    /// How often the lists of a server that does not announce changes are read again.
+    pub poll: Option<Duration>,
     /// Whether it may start by itself.
     pub autostart: bool,
     /// The HTTP client that all servers share.
@@ -94,7 +97,7 @@ impl Actor for ServerActor {
             ServerMsg::Listed(generation, kind, list) if state.is_current(generation) => {
                 state.listed(kind, list);
             }
-            ServerMsg::Notified(generation, event) if state.is_current(generation) => state.notified(&event),
+            ServerMsg::Notified(generation, stale) if state.is_current(generation) => state.notified(stale),
             ServerMsg::Checked(generation, lives) if state.is_current(generation) => state.checked(lives),
             ServerMsg::Woke(generation, wake) if state.is_current(generation) => state.woke(wake),
             ServerMsg::Disconnected(generation) => state.disconnected(generation),
@@ -127,6 +130,7 @@ impl ServerState {
             Wake::StartLimit => self.feed(Event::StartLimitPassed),
             Wake::Backoff => self.feed(Event::BackoffPassed),
             Wake::Refresh(kind) => self.refresh(kind),
+            Wake::Poll => self.poll(),
             Wake::Drain => self.feed(Event::Drained),
             Wake::Pause => self.pause_passed(),
         }

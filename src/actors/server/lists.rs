@@ -1,31 +1,28 @@
-//! The catalogue of one server: which lists to read, when to read them again, and
-//! what goes to the registry. A failed refresh keeps what was known.
+//! The catalogue of one server: which lists it has, what was read, and what goes to the
+//! registry. A failed read keeps what was known. When they are read again: `poll`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::msg::{ServerMsg, Wake};
+use super::msg::ServerMsg;
 use super::state::{Live, ServerState};
 use crate::actors::task;
 use crate::catalog::items::{ItemList, ListKind};
+use crate::policy::refresh::Found;
 use crate::time::Monotonic;
 use crate::transport::http::MirroredParams;
-use crate::transport::link::LinkEvent;
 use crate::transport::{Connector, list};
 use crate::view::ItemCounts;
 use crate::wire::era::Era;
 
-/// Notifications within this time after one cost a single refresh.
-pub(super) const REFRESH_DEBOUNCE: Duration = Duration::from_millis(250);
-/// Least time between two refreshes of one list.
-pub(super) const REFRESH_GAP_MIN: Duration = Duration::from_secs(1);
-
 impl ServerState {
     /// Reads every list that the server announces; tools in any case, because some forget to.
     pub(super) fn begin_lists(&mut self) {
+        let now = Monotonic::now();
         for kind in self.offered() {
+            self.refreshes.entry(kind).or_default().first(now);
             self.read_list(kind);
         }
+        self.dirty = true;
         let mut catalog = (*self.catalog).clone();
         catalog.generation = self.generation;
         catalog.listed = false;
@@ -34,7 +31,7 @@ impl ServerState {
     }
 
     /// The lists that this server has.
-    fn offered(&self) -> Vec<ListKind> {
+    pub(super) fn offered(&self) -> Vec<ListKind> {
         let Some(live) = &self.live else { return Vec::new() };
         let offers = live.established.offers;
         let wanted = ListKind::ALL.into_iter().filter(|kind| match kind {
@@ -45,7 +42,7 @@ impl ServerState {
         wanted.collect()
     }
 
-    fn read_list(&mut self, kind: ListKind) {
+    pub(super) fn read_list(&mut self, kind: ListKind) {
         let Some(live) = &self.live else { return };
         let (link, established) = (live.link.clone(), live.established.clone());
         let (generation, limit) = (self.generation, self.args.spec.timeouts.list);
@@ -57,51 +54,60 @@ impl ServerState {
             ServerMsg::Listed(generation, kind, Err(format!("{} was lost: {lost:?}", kind.method())))
         };
         self.lists.insert(kind, task::spawn(&self.me, work, lost));
-        self.dirty = true;
     }
 
     pub(super) fn listed(&mut self, kind: ListKind, list: Result<ItemList, String>) {
-        self.lists.remove(&kind);
+        if self.lists.remove(&kind).is_none() {
+            // The read was given up together with its connection: what it says is of no use.
+            return;
+        }
         let announced = self.live.as_ref().is_some_and(|live| live.established.offers.tools);
         let read = list.is_ok() || !announced;
-        match list {
-            Ok(mut list) => {
-                if kind == ListKind::Tools && self.mirrors_params() {
-                    self.mirrored = Arc::new(MirroredParams::vet(&mut list));
-                }
-                if self.catalog.list(kind) != &list {
-                    let mut catalog = (*self.catalog).clone();
-                    *catalog.list_mut(kind) = list;
-                    self.catalog = Arc::new(catalog);
-                }
-            }
-            Err(cause) => {
-                if kind != ListKind::Tools || announced {
-                    self.mark_unread(kind, cause);
-                }
-            }
-        }
-        if self.lists.is_empty() && !self.catalog.listed {
+        let found = self.take_list(kind, list);
+        let done = self.lists.is_empty() && !self.catalog.listed;
+        if done {
             Arc::make_mut(&mut self.catalog).listed = true;
         }
-        self.publish_catalog();
+        // What is the same is not handed over again: nobody has to merge or look for it.
+        if done || found == Found::Changed {
+            self.publish_catalog();
+        }
         if kind == ListKind::Tools {
             self.probe_listed(read);
         }
-        if self.lists.is_empty() {
+        if done {
             self.args.registry.settled(self.args.spec.id.clone());
+            self.schedule_poll(true);
         }
-        if self.list_again.remove(&kind) {
-            self.refresh_later(kind);
-        }
-        self.dirty = true;
+        let again = self.refreshes.entry(kind).or_default().ended(found, Monotonic::now());
+        self.wake_for(kind, again);
     }
 
-    /// What could not be read may exist: nothing is unknown until the list has been read.
-    fn mark_unread(&mut self, kind: ListKind, cause: String) {
-        let list = Arc::make_mut(&mut self.catalog).list_mut(kind);
-        list.incomplete = true;
-        list.unread = Some(cause);
+    /// Takes over a list that was read. One that failed keeps what was known, and says so.
+    fn take_list(&mut self, kind: ListKind, list: Result<ItemList, String>) -> Found {
+        let mut list = match list {
+            Ok(list) => list,
+            Err(cause) => {
+                let announced = self.live.as_ref().is_some_and(|live| live.established.offers.tools);
+                if kind == ListKind::Tools && !announced {
+                    return Found::Nothing;
+                }
+                let mut known = self.catalog.list(kind).clone();
+                // What could not be read may exist: nothing is unknown until the list has been read.
+                known.incomplete = true;
+                known.unread = Some(cause);
+                known
+            }
+        };
+        if kind == ListKind::Tools && self.mirrors_params() && list.unread.is_none() {
+            self.mirrored = Arc::new(MirroredParams::vet(&mut list));
+        }
+        if self.catalog.list(kind) == &list {
+            return Found::Nothing;
+        }
+        *Arc::make_mut(&mut self.catalog).list_mut(kind) = list;
+        self.dirty = true;
+        Found::Changed
     }
 
     /// Whether parameters may have to be mirrored in headers: modern HTTP alone has that.
@@ -127,47 +133,5 @@ impl ServerState {
         self.view.definition_bytes = kept.map(|item| item.raw.len() as u64).sum();
         self.args.registry.publish(self.catalog.clone(), self.args.spec.filter.clone());
         self.dirty = true;
-    }
-
-    pub(super) fn notified(&mut self, event: &LinkEvent) {
-        match event {
-            LinkEvent::Notification { method, .. } => {
-                let kinds: &[ListKind] = match method.as_str() {
-                    "notifications/tools/list_changed" => &[ListKind::Tools],
-                    "notifications/prompts/list_changed" => &[ListKind::Prompts],
-                    "notifications/resources/list_changed" => &[ListKind::Resources, ListKind::Templates],
-                    _ => &[],
-                };
-                for kind in kinds {
-                    self.refresh_later(*kind);
-                }
-            }
-            LinkEvent::SessionRenewed => {
-                for kind in self.offered() {
-                    self.refresh_later(kind);
-                }
-            }
-        }
-    }
-
-    fn refresh_later(&mut self, kind: ListKind) {
-        if self.lists.contains_key(&kind) {
-            self.list_again.insert(kind);
-            return;
-        }
-        let name = kind.method();
-        if self.has_timer(name) {
-            return;
-        }
-        let now = Monotonic::now();
-        let soonest = self.list_read.get(&kind).map_or(now, |at| *at + REFRESH_GAP_MIN);
-        self.wake_at(name, soonest.max(now + REFRESH_DEBOUNCE), Wake::Refresh(kind));
-    }
-
-    /// The debounce is over.
-    pub(super) fn refresh(&mut self, kind: ListKind) {
-        self.drop_timer(kind.method());
-        self.list_read.insert(kind, Monotonic::now());
-        self.read_list(kind);
     }
 }

@@ -9,7 +9,7 @@ use crate::id::{CallId, Generation};
 use crate::policy::breaker::{Loss, Pass};
 use crate::policy::budget::Budget;
 use crate::time::Monotonic;
-use crate::transport::link::LinkEvent;
+use crate::transport::link::Stale;
 use crate::transport::{ConnectError, Connection, LinkFault};
 
 /// The answer port of one call: used exactly once, dropped means "nobody answered".
@@ -104,8 +104,8 @@ pub(crate) enum ServerMsg {
     Ended(Generation, LinkFault),
     /// A list was read, or could not be.
     Listed(Generation, ListKind, Result<ItemList, String>),
-    /// A notification arrived.
-    Notified(Generation, LinkEvent),
+    /// Lists may have changed.
+    Notified(Generation, Stale),
     /// A timer ran out.
     Woke(Generation, Wake),
     /// The liveness check after an unanswered call is done; the answer is whether the server lives.
@@ -123,6 +123,8 @@ pub(crate) enum Wake {
     Backoff,
     /// The debounce of `list_changed`.
     Refresh(ListKind),
+    /// The turn of the poll.
+    Poll,
     /// The drain limit.
     Drain,
     /// The end of a pause that the server asked for.

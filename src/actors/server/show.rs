@@ -90,7 +90,7 @@ impl ServerState {
             None => attempt.and_then(Attempt::pid),
         };
         self.view.warnings = self.warnings();
-        self.view.listed = self.live.is_some() && self.lists.is_empty();
+        self.view.listed = self.live.is_some() && self.catalog.listed;
     }
 
     /// What the link counted since the last look belongs into the view.

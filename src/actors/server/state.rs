@@ -1,7 +1,7 @@
 //! The state of one server actor and what its actions do. Only the actor's handlers
 //! call in here; nothing waits.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,16 +13,18 @@ use super::call::{Go, Shared};
 use super::cure;
 use super::limit::RateLimit;
 use super::msg::{ServerMsg, Wake};
+use super::notices;
 use crate::actors::jitter::Jitter;
 use crate::actors::task::{self, TaskHandle};
 use crate::call::CallError;
-use crate::catalog::items::{ListKind, ServerCatalog};
+use crate::catalog::items::{ListKind, ListKinds, ServerCatalog};
 use crate::id::{CallId, Generation};
 use crate::policy::breaker::{Breaker, Pass};
 use crate::policy::bulkhead::Bulkhead;
 use crate::policy::classify::Ending;
 use crate::policy::lifecycle::{Action, Event, FaultKind, Life, Next};
 use crate::policy::pause::Pause;
+use crate::policy::refresh::Refresh;
 use crate::policy::replay::ReplayBudget;
 use crate::policy::restart::{Cause, RestartLaw, Verdict};
 use crate::time::{self, Monotonic};
@@ -66,7 +68,7 @@ pub(crate) struct ServerState {
     /// Connections that are being ended in order.
     closing: BTreeMap<Generation, TaskHandle>,
     pub(super) law: RestartLaw,
-    jitter: Jitter,
+    pub(super) jitter: Jitter,
     remembered: Option<Revision>,
     pub(super) rate: Option<RateLimit>,
     pub(super) bulkhead: Bulkhead<Waiter>,
@@ -81,9 +83,10 @@ pub(crate) struct ServerState {
     /// Parameters that tools want in headers (modern HTTP).
     pub(super) mirrored: Arc<MirroredParams>,
     pub(super) lists: BTreeMap<ListKind, TaskHandle>,
-    pub(super) list_again: BTreeSet<ListKind>,
-    /// When each list was last asked for.
-    pub(super) list_read: BTreeMap<ListKind, Monotonic>,
+    /// When each list is read again.
+    pub(super) refreshes: BTreeMap<ListKind, Refresh>,
+    /// Lists whose changes the server announces, as it showed.
+    pub(super) announced: ListKinds,
     stop_ports: Vec<oneshot::Sender<()>>,
     pub(super) oddities: u64,
     /// Bytes of stderr that the view knows of.
@@ -127,8 +130,8 @@ impl ServerState {
             catalog: Arc::new(ServerCatalog::empty(id, generation)),
             mirrored: Arc::default(),
             lists: BTreeMap::new(),
-            list_again: BTreeSet::new(),
-            list_read: BTreeMap::new(),
+            refreshes: BTreeMap::new(),
+            announced: ListKinds::default(),
             stop_ports: Vec::new(),
             oddities: 0,
             stderr_seen: 0,
@@ -148,10 +151,6 @@ impl ServerState {
     pub(super) fn wake_at(&mut self, name: &'static str, at: Monotonic, wake: Wake) {
         let handle = task::wake(&self.me, at, ServerMsg::Woke(self.generation, wake));
         self.timers.insert(name, handle);
-    }
-
-    pub(super) fn has_timer(&self, name: &'static str) -> bool {
-        self.timers.contains_key(name)
     }
 
     pub(super) fn drop_timer(&mut self, name: &'static str) {
@@ -232,30 +231,17 @@ impl ServerState {
         if !matches!(self.life, Life::Connecting { .. }) {
             return;
         }
-        let Connection { link, mut events, established } = connection;
+        let Connection { link, events, established } = connection;
         self.attempt = None;
         self.remembered = established.remember;
         self.view.remember = established.remember.map(Revision::as_str);
+        self.announced = self.trusted_announcements(&established);
         self.view.pid = link.pid();
         self.view.revision = Some(established.revision.as_str());
         self.view.server_info = established.server_info.as_deref().map(|info| self.clean(info));
-        let (me, generation, watched) = (self.me.clone(), self.generation, link.clone());
-        let watcher = task::spawn(
-            &self.me,
-            async move {
-                let ended = watched.ended();
-                tokio::pin!(ended);
-                loop {
-                    tokio::select! {
-                        Some(event) = events.recv() => {
-                            let _ = me.cast(ServerMsg::Notified(generation, event));
-                        }
-                        fault = &mut ended => return ServerMsg::Ended(generation, fault),
-                    }
-                }
-            },
-            move |_| ServerMsg::Ended(generation, LinkFault::Closed),
-        );
+        let generation = self.generation;
+        let work = notices::watch(link.clone(), events, generation, self.me.clone());
+        let watcher = task::spawn(&self.me, work, move |_| ServerMsg::Ended(generation, LinkFault::Closed));
         if let Life::Connecting { since, .. } = self.life {
             self.view.start_took = Some(Monotonic::now().since(since));
         }
@@ -267,6 +253,10 @@ impl ServerState {
     }
 
     pub(super) fn connect_failed(&mut self, error: ConnectError) {
+        if !matches!(self.life, Life::Connecting { .. } | Life::Draining) {
+            // The attempt was given up here: that is no failure.
+            return;
+        }
         let why = self.fault_text(&error.fault, &error.stderr);
         let kind = self.judge(&error.fault);
         self.park_texts(&error.fault, &error.stderr, why);
@@ -284,7 +274,7 @@ impl ServerState {
 
     pub(super) fn lost(&mut self, fault: LinkFault) {
         if self.live.is_none() {
-            // It was noticed before, by a call that ended with it.
+            // It was ended here, or its end was noticed before, by a call.
             return;
         }
         let stderr = match (&fault, &self.live) {
@@ -357,8 +347,8 @@ impl ServerState {
         let from_attempt = self.attempt.take().and_then(|(attempt, _task)| attempt.take());
         let link = self.live.take().map(|live| live.link).or(from_attempt);
         self.lists.clear();
-        self.list_again.clear();
-        self.timers.remove("start");
+        self.refreshes.values_mut().for_each(Refresh::dropped);
+        self.timers.clear();
         let Some(link) = link else { return };
         let generation = self.generation;
         let work = async move {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::{oneshot, watch};
@@ -29,6 +30,8 @@ pub(crate) struct Planned {
     pub roots: Vec<Root>,
     pub withheld: Withheld,
     pub remembered: Option<Revision>,
+    /// How often the lists of a server that does not announce changes are read again.
+    pub poll: Option<Duration>,
     /// Whether it may start by itself.
     pub autostart: bool,
 }
@@ -188,6 +191,7 @@ impl SupervisorState {
                 roots: planned.roots,
                 withheld: planned.withheld,
                 remembered: planned.remembered,
+                poll: planned.poll,
                 view: view.clone(),
                 registry: self.args.registry.clone(),
                 redactor: redactor.clone(),

@@ -132,7 +132,10 @@ impl Rig {
     }
 
     async fn event(&mut self) -> LinkEvent {
-        within(self.events.recv()).await.expect("events ended")
+        let event = within(self.events.recv()).await.expect("events ended");
+        // As the owner does: the next announcement is told again.
+        assert!(!self.link.take_stale().is_empty() || matches!(event, LinkEvent::Notification { .. }));
+        event
     }
 }
 
