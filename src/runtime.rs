@@ -37,7 +37,8 @@ const CATALOG_LAG_MAX: Duration = Duration::from_secs(1);
 pub struct RuntimePlan {
     /// The configured servers.
     pub servers: ServerSet,
-    /// Only these start by themselves; `None` means all that are eager.
+    /// Only these start by themselves, lazy or not; `None` means all that are eager, and lazy ones
+    /// of which nothing is known.
     pub only: Option<BTreeSet<ServerId>>,
     /// In-process peers in place of the configured transport: built-in servers, tests.
     pub in_process: BTreeMap<ServerId, DuplexPeer>,

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 /// A bulkhead over waiters of any kind.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Bulkhead<W> {
     in_flight_max: usize,
     queue_len_max: usize,
@@ -15,7 +15,7 @@ pub struct Bulkhead<W> {
 }
 
 /// Whether calls may begin at all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Gate {
     Open,
     Closed,
@@ -138,6 +138,8 @@ mod tests {
 
     use proptest::prelude::*;
 
+    use crate::policy::explore::explore;
+
     use super::*;
 
     fn open(in_flight_max: usize, queue_len_max: usize) -> Bulkhead<u32> {
@@ -204,6 +206,84 @@ mod tests {
         assert!(bulkhead.set_limits(0, 9).is_empty());
         assert_eq!((bulkhead.settle(), bulkhead.settle()), (None, None));
         assert_eq!(bulkhead.settle(), Some(3), "a limit of zero is one");
+    }
+
+    /// One bulkhead with the calls that run because of it.
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    struct World {
+        bulkhead: Bulkhead<u8>,
+        running: BTreeSet<u8>,
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    enum Move {
+        Enter(u8),
+        Admit(u8),
+        Settle(u8),
+        Decline(u8),
+        Leave(u8),
+        Open,
+        Close,
+        Drain,
+    }
+
+    /// Every order of every move of four calls, at the smallest bounds: nobody runs beyond them,
+    /// runs twice, or is lost, and a free place is never kept from one who waits.
+    #[test]
+    fn every_order_of_moves_keeps_the_bounds_and_loses_nobody() {
+        let calls = 0u8..4;
+        let of = |make: fn(u8) -> Move| calls.clone().map(make);
+        let mut moves = vec![Move::Open, Move::Close, Move::Drain];
+        for make in [Move::Enter, Move::Admit, Move::Settle, Move::Decline, Move::Leave] {
+            moves.extend(of(make));
+        }
+        for (in_flight_max, queue_len_max) in [(1, 0), (1, 1), (1, 2), (2, 1), (2, 2)] {
+            let first =
+                World { bulkhead: Bulkhead::new(in_flight_max, queue_len_max), running: BTreeSet::new() };
+            let step = |world: &World, one: &Move| {
+                let mut next = world.clone();
+                let World { bulkhead, running } = &mut next;
+                let knows = |call: &u8| running.contains(call) || bulkhead.waiting.contains(call);
+                let mut begun = Vec::new();
+                match one {
+                    Move::Enter(call) | Move::Admit(call) if knows(call) => return None,
+                    Move::Settle(call) | Move::Decline(call) if !running.contains(call) => return None,
+                    Move::Leave(call) if !bulkhead.waiting.contains(call) => return None,
+                    Move::Enter(call) => begun.extend(bulkhead.enter().then_some(*call)),
+                    Move::Admit(call) => match bulkhead.admit(*call) {
+                        Admission::Run(call) => begun.push(call),
+                        Admission::Queued => assert!(bulkhead.waiting.contains(call)),
+                        Admission::Full(_) => assert_eq!(bulkhead.queued(), queue_len_max),
+                    },
+                    Move::Settle(call) => {
+                        running.remove(call);
+                        begun.extend(bulkhead.settle());
+                    }
+                    Move::Decline(call) => {
+                        running.remove(call);
+                        begun.extend(bulkhead.declined());
+                    }
+                    Move::Leave(call) => bulkhead.forget(|waiting| waiting == call),
+                    Move::Open => begun = bulkhead.open(),
+                    Move::Close => bulkhead.close(),
+                    Move::Drain => assert_eq!(bulkhead.drain_waiting().len(), world.bulkhead.queued()),
+                }
+                for call in begun {
+                    assert!(running.insert(call), "{call} runs twice: {world:?} {one:?}");
+                }
+                Some(next)
+            };
+            let explored = explore(first, &moves, step, |before, one, after| {
+                let World { bulkhead, running } = after;
+                assert_eq!(bulkhead.in_flight(), running.len(), "{before:?} {one:?}");
+                assert!(running.len() <= in_flight_max && bulkhead.queued() <= queue_len_max);
+                let begun = running.difference(&before.running).count();
+                assert!(begun == 0 || bulkhead.gate == Gate::Open, "closed: nobody begins");
+                let kept = bulkhead.has_room() && bulkhead.queued() > 0;
+                assert!(!kept, "a free place is kept from one who waits: {before:?} {one:?}");
+            });
+            assert!(explored.states >= 10, "{explored:?}");
+        }
     }
 
     #[derive(Clone, Debug)]

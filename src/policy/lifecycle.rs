@@ -6,9 +6,9 @@ use crate::time::Monotonic;
 use crate::view::{LifeState, ParkReason};
 
 /// Where a server is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Life {
-    /// Not started; the first use starts it.
+    /// Not running: never started, or stopped because nobody used it. The next use starts it.
     Dormant,
     /// A connect task runs; `late` once the start limit has passed.
     Connecting {
@@ -74,6 +74,8 @@ pub enum Event {
     RestartAsked,
     /// It should end.
     StopAsked,
+    /// Nobody called it for as long as its entry allows (`idle_stop`).
+    IdlePassed,
     /// The last call of a draining server ended, or the drain limit passed.
     Drained,
 }
@@ -89,7 +91,7 @@ pub enum Action {
     AdmitWaiting,
     /// Refuse the waiting calls: it won't become ready by itself.
     RefuseWaiting,
-    /// End the connection or the attempt.
+    /// End the connection or the attempt, and every timer.
     Disconnect,
 }
 
@@ -126,7 +128,17 @@ impl Life {
                 *self = Self::Draining;
                 vec![RefuseWaiting]
             }
-            (Self::Dormant | Self::BackingOff { .. } | Self::Parked(_), Event::StopAsked) => {
+            // What it offers stays listed; the next call starts it again.
+            (Self::Ready { .. }, Event::IdlePassed) => {
+                *self = Self::Dormant;
+                vec![Disconnect]
+            }
+            (Self::BackingOff { .. }, Event::StopAsked) => {
+                *self = Self::Stopped;
+                // Nothing is connected; the timer of the next attempt goes.
+                vec![Disconnect, RefuseWaiting]
+            }
+            (Self::Dormant | Self::Parked(_), Event::StopAsked) => {
                 *self = Self::Stopped;
                 vec![RefuseWaiting]
             }
@@ -202,6 +214,9 @@ pub enum ForCall {
 }
 
 #[cfg(test)]
+mod explored;
+
+#[cfg(test)]
 mod tests {
     use std::time::Duration;
 
@@ -209,11 +224,11 @@ mod tests {
 
     use super::*;
 
-    fn base() -> Monotonic {
+    pub(super) fn base() -> Monotonic {
         Monotonic::base()
     }
 
-    fn events() -> Vec<Event> {
+    pub(super) fn events() -> Vec<Event> {
         let at = base() + Duration::from_secs(1);
         let kinds = [
             FaultKind::Config,
@@ -228,6 +243,7 @@ mod tests {
             Event::BackoffPassed,
             Event::RestartAsked,
             Event::StopAsked,
+            Event::IdlePassed,
             Event::Drained,
         ];
         all.extend(kinds.map(Event::ConnectFailed));
@@ -265,6 +281,15 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_nobody_calls_is_stopped_and_the_next_use_starts_it() {
+        let mut life = Life::Ready { since: base() };
+        assert_eq!(life.on(Event::IdlePassed, base()), [Action::Disconnect]);
+        assert_eq!((life, life.for_call()), (Life::Dormant, ForCall::Start));
+        assert_eq!(life.on(Event::Lost(FaultKind::Config), base()), [], "its own end is no failure");
+        assert_eq!(life.on(Event::Wanted, base()), [Action::Connect]);
+    }
+
+    #[test]
     fn late_is_not_failed() {
         let mut life = Life::Connecting { since: base(), late: false };
         assert_eq!(life.on(Event::StartLimitPassed, base()), []);
@@ -285,7 +310,7 @@ mod tests {
         /// Whatever happens: an attempt begins only when none runs, and a back-off always has its timer.
         #[test]
         fn one_attempt_at_a_time_and_no_back_off_without_a_timer(
-            steps in prop::collection::vec(0usize..15, 0..60)
+            steps in prop::collection::vec(0usize..16, 0..60)
         ) {
             let all = events();
             let mut life = Life::Dormant;

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use url::Url;
 
 use super::RuntimePlan;
+use crate::actors::server::Autostart;
 use crate::actors::supervisor::Planned;
 use crate::config::child_env::{Withheld, child_env};
-use crate::config::spec::{Entry, EntryState, ServerSpec, TransportSpec};
+use crate::config::spec::{Entry, EntryState, ServerSpec, StartMode, TransportSpec};
 use crate::transport::memory::Revisions;
 use crate::transport::{Connector, HttpEndpoint, LinkFault, Root, StdioLaunch};
 use crate::wire::era::Revision;
@@ -47,7 +48,19 @@ fn planned(plan: &RuntimePlan, entry: &Entry, roots: &[Root], remembered: Option
         withheld,
         remembered,
         poll: plan.poll,
-        autostart: plan.only.as_ref().is_none_or(|only| only.contains(&entry.id)),
+        autostart: autostart(plan, entry),
+    }
+}
+
+/// A server that was asked for starts, lazy or not. Otherwise one that is eager does, and one of
+/// which nothing is known.
+fn autostart(plan: &RuntimePlan, entry: &Entry) -> Autostart {
+    match (&plan.only, &entry.state) {
+        (_, EntryState::Disabled | EntryState::Pending | EntryState::Invalid) => Autostart::No,
+        (Some(only), EntryState::Ready(_)) if only.contains(&entry.id) => Autostart::ToUse,
+        (Some(_), EntryState::Ready(_)) => Autostart::No,
+        (None, EntryState::Ready(spec)) if spec.start == StartMode::Eager => Autostart::ToUse,
+        (None, EntryState::Ready(_)) => Autostart::ToLearn,
     }
 }
 

@@ -21,6 +21,7 @@ mod framing;
 mod freshness;
 mod handshake;
 mod http;
+mod idling;
 mod naming;
 mod network;
 mod noise;

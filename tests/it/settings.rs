@@ -361,13 +361,34 @@ async fn a_lazy_server_starts_when_it_is_first_used() {
     for files in [Files::with(&json!({"start": "lazy"})), Files::with(&json!({})).host("start = \"lazy\"")] {
         let tape = Tape::default();
         let runtime = files.server(tape.of(quick)).ready().await;
+        // It was started to learn what it offers, and rests.
+        rest(11).await;
         assert_eq!(runtime.status()[0].state, LifeState::Dormant);
-        assert!(tape.received("initialize").is_empty());
+        assert_eq!(tape.received("initialize").len(), 1);
         call(&runtime, "s", "echo").await.unwrap();
+        rest(60).await;
         assert_eq!(runtime.status()[0].state, LifeState::Ready);
     }
-    let eager = Files::with(&json!({"start": "eager"})).host("start = \"lazy\"");
-    assert_eq!(eager.server(quick).ready().await.status()[0].state, LifeState::Ready);
+    let eager = Files::with(&json!({"start": "eager"})).host("start = \"lazy\"").server(quick).ready().await;
+    rest(60).await;
+    assert_eq!(eager.status()[0].state, LifeState::Ready);
+}
+
+#[tokio::test(start_paused = true)]
+async fn idle_stop_is_how_long_nobody_may_call_a_server() {
+    for (keys, state) in [(json!({"idle_stop": 30}), LifeState::Dormant), (json!({}), LifeState::Ready)] {
+        let runtime = Files::with(&keys).server(quick).ready().await;
+        rest(29).await;
+        assert_eq!(runtime.status()[0].state, LifeState::Ready);
+        rest(2).await;
+        assert_eq!(runtime.status()[0].state, state, "{keys}");
+    }
+}
+
+/// Lets that many seconds pass in which nobody calls.
+async fn rest(seconds: u64) {
+    tokio::time::advance(Duration::from_secs(seconds)).await;
+    idle().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -24,7 +24,9 @@ async fn a_server_that_starts_by_itself_is_never_taken_for_one_that_waits_to_be_
         lazy.start = StartMode::Lazy;
         let names: Vec<String> = (0..8).map(|n| format!("eager{n}")).collect();
         let fleet = names.iter().fold(Fleet::default(), |fleet, name| fleet.with(spec(name), quick));
-        let runtime = fleet.with(lazy, quick).start().await;
+        let eager = names.iter().map(|name| name.as_str().into()).collect();
+        let fleet = fleet.with(lazy, quick).plan(|plan| plan.only = Some(eager));
+        let runtime = fleet.start().await;
         for view in runtime.status() {
             let waits = view.state == LifeState::Dormant;
             assert_eq!(waits, view.id.as_str() == "lazy", "round {round}: {} is {:?}", view.id, view.state);

@@ -156,7 +156,9 @@ async fn a_lazy_server_starts_at_its_first_call() {
     let mut lazy = spec("s");
     lazy.start = StartMode::Lazy;
     let tape = Tape::default();
-    let runtime = Fleet::default().with(lazy, tape.of(echo)).ready().await;
+    // Nothing starts by itself here.
+    let fleet = Fleet::default().with(lazy, tape.of(echo)).plan(|plan| plan.only = Some([].into()));
+    let runtime = fleet.ready().await;
     assert_eq!(runtime.status()[0].state, LifeState::Dormant);
     assert!(tape.received("initialize").is_empty());
     call(&runtime, "s", "echo").await.unwrap();

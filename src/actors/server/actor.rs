@@ -7,11 +7,12 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::watch;
 
+use super::idle::Autostart;
 use super::msg::{ServerMsg, Wake};
 use super::state::ServerState;
 use crate::actors::registry::RegistryRef;
 use crate::config::child_env::Withheld;
-use crate::config::spec::{ServerSpec, StartMode};
+use crate::config::spec::ServerSpec;
 use crate::policy::lifecycle::Event;
 use crate::shaping::redact::Redactor;
 use crate::time::Monotonic;
@@ -40,8 +41,8 @@ pub(crate) struct ServerArgs {
     pub redactor: Arc<Redactor>,
     /// How often the lists of a server that does not announce changes are read again.
     pub poll: Option<Duration>,
-    /// Whether it may start by itself.
-    pub autostart: bool,
+    /// Whether it starts by itself.
+    pub autostart: Autostart,
     /// The HTTP client that all servers share.
     pub http: crate::transport::http::Client,
 }
@@ -67,9 +68,7 @@ impl Actor for ServerActor {
         _me: ActorRef<ServerMsg>,
         state: &mut ServerState,
     ) -> Result<(), ActorProcessingErr> {
-        if state.args.autostart && state.args.spec.start == StartMode::Eager {
-            state.feed(Event::Wanted);
-        }
+        state.begin();
         state.publish();
         Ok(())
     }
@@ -83,7 +82,10 @@ impl Actor for ServerActor {
         match message {
             ServerMsg::Call(submission) => state.take_call(submission),
             ServerMsg::Settled(settled) => state.settle(settled),
-            ServerMsg::Start => state.feed(Event::Wanted),
+            ServerMsg::Start => {
+                state.started = Autostart::ToUse;
+                state.feed(Event::Wanted);
+            }
             ServerMsg::Restart => state.restart_asked(),
             ServerMsg::Stop(done) => state.stop_asked(done),
             ServerMsg::Republish => state.publish_catalog(),
@@ -125,12 +127,22 @@ impl Actor for ServerActor {
 }
 
 impl ServerState {
+    /// Starts by itself, or waits for its first use.
+    fn begin(&mut self) {
+        match self.args.autostart {
+            Autostart::ToLearn | Autostart::ToUse => self.feed(Event::Wanted),
+            // Nothing more is to be expected of it for now.
+            Autostart::No => self.args.registry.settled(self.args.spec.id.clone()),
+        }
+    }
+
     fn woke(&mut self, wake: Wake) {
         match wake {
             Wake::StartLimit => self.feed(Event::StartLimitPassed),
             Wake::Backoff => self.feed(Event::BackoffPassed),
             Wake::Refresh(kind) => self.refresh(kind),
             Wake::Poll => self.poll(),
+            Wake::Idle => self.idle_passed(),
             Wake::Drain => self.feed(Event::Drained),
             Wake::Pause => self.pause_passed(),
         }

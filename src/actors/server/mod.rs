@@ -6,6 +6,7 @@ mod breaker;
 mod call;
 mod calls;
 mod cure;
+mod idle;
 mod limit;
 mod lists;
 pub(crate) mod msg;
@@ -18,4 +19,5 @@ mod show;
 mod state;
 
 pub(crate) use actor::{ServerActor, ServerArgs};
+pub(crate) use idle::Autostart;
 pub use reference::ServerRef;

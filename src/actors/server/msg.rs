@@ -125,6 +125,8 @@ pub(crate) enum Wake {
     Refresh(ListKind),
     /// The turn of the poll.
     Poll,
+    /// The idle limit (`idle_stop`).
+    Idle,
     /// The drain limit.
     Drain,
     /// The end of a pause that the server asked for.

@@ -32,6 +32,7 @@ impl ServerState {
 
     /// Publishes the view; readers wake only when something besides counters changed.
     pub(super) fn publish(&mut self) {
+        self.track_idle();
         let late = matches!(self.life, Life::Connecting { late: true, .. });
         if late != self.view.late {
             self.view.late = late;

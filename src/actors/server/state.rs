@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use super::actor::ServerArgs;
 use super::call::{Go, Shared};
 use super::cure;
+use super::idle::Autostart;
 use super::limit::RateLimit;
 use super::msg::{ServerMsg, Wake};
 use super::notices;
@@ -65,6 +66,10 @@ pub(crate) struct ServerState {
     pub(super) live: Option<Live>,
     pub(super) attempt: Option<(Attempt, TaskHandle)>,
     timers: HashMap<&'static str, TaskHandle>,
+    /// What it was started for.
+    pub(super) started: Autostart,
+    /// Since when nobody uses it.
+    pub(super) idle_since: Option<Monotonic>,
     /// Connections that are being ended in order.
     closing: BTreeMap<Generation, TaskHandle>,
     pub(super) law: RestartLaw,
@@ -115,6 +120,8 @@ impl ServerState {
             live: None,
             attempt: None,
             timers: HashMap::new(),
+            started: args.autostart,
+            idle_since: None,
             closing: BTreeMap::new(),
             law: RestartLaw::new(args.spec.restart),
             jitter: Jitter::for_name(args.spec.id.as_str()),
@@ -151,6 +158,10 @@ impl ServerState {
     pub(super) fn wake_at(&mut self, name: &'static str, at: Monotonic, wake: Wake) {
         let handle = task::wake(&self.me, at, ServerMsg::Woke(self.generation, wake));
         self.timers.insert(name, handle);
+    }
+
+    pub(super) fn has_timer(&self, name: &'static str) -> bool {
+        self.timers.contains_key(name)
     }
 
     pub(super) fn drop_timer(&mut self, name: &'static str) {

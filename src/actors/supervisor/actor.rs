@@ -11,7 +11,7 @@ use super::children::Child;
 use super::views::initial_view;
 use crate::actors::directory::{Directory, DirectoryEntry};
 use crate::actors::registry::RegistryRef;
-use crate::actors::server::{ServerActor, ServerArgs, ServerRef};
+use crate::actors::server::{Autostart, ServerActor, ServerArgs, ServerRef};
 use crate::actors::task::{self, TaskHandle};
 use crate::config::child_env::Withheld;
 use crate::config::spec::{Entry, EntryState};
@@ -32,8 +32,8 @@ pub(crate) struct Planned {
     pub remembered: Option<Revision>,
     /// How often the lists of a server that does not announce changes are read again.
     pub poll: Option<Duration>,
-    /// Whether it may start by itself.
-    pub autostart: bool,
+    /// Whether it starts by itself.
+    pub autostart: Autostart,
 }
 
 /// What the supervisor is told.

@@ -1,18 +1,17 @@
 //! The first view of an entry: what is known before anything ran, and all there ever
 //! is of an entry that can't run.
 
-use crate::config::spec::{Entry, EntryState, StartMode, Trust};
+use crate::actors::server::Autostart;
+use crate::config::spec::{Entry, EntryState, Trust};
 use crate::time;
 use crate::view::{LifeState, ParkReason, ServerView, label};
 
 /// The view of an entry before its actor said anything. One that starts by itself is shown as
 /// connecting from the first moment, so that nobody takes it for one that waits to be used.
-pub(crate) fn initial_view(entry: &Entry, autostart: bool) -> ServerView {
+pub(crate) fn initial_view(entry: &Entry, autostart: Autostart) -> ServerView {
     let id = &entry.id;
     let (state, why, fix) = match &entry.state {
-        EntryState::Ready(spec) if autostart && spec.start == StartMode::Eager => {
-            (LifeState::Connecting, None, None)
-        }
+        EntryState::Ready(_) if autostart != Autostart::No => (LifeState::Connecting, None, None),
         EntryState::Ready(_) => (LifeState::Dormant, None, None),
         EntryState::Disabled => (
             LifeState::Parked(ParkReason::Disabled),

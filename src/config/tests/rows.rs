@@ -349,7 +349,6 @@ fn keys_that_nothing_goes_by_yet_say_so() {
         warnings(&loaded)
     };
     for (keys, at) in [
-        (r#""idle_stop": "10m""#, "idle_stop"),
         (r#""watch": ["src/**"]"#, "watch"),
         (r#""sharing": "session""#, "sharing"),
         (r#""allowHostProcess": true"#, "allowHostProcess"),
@@ -364,8 +363,9 @@ fn keys_that_nothing_goes_by_yet_say_so() {
         );
         assert!(told[0].contains("mcp.json:1:"), "{told:?}");
     }
-    let all = r#""idle_stop": 1, "watch": [], "sharing": "session", "allowHostProcess": true, "limits": {"result_max": 2048}"#;
-    assert_eq!(said(all).len(), 5);
+    let all =
+        r#""watch": [], "sharing": "session", "allowHostProcess": true, "limits": {"result_max": 2048}"#;
+    assert_eq!(said(all).len(), 4);
     for keys in [
         r#""sharing": "shared""#,
         r#""breaker": {"failures": 3}"#,
