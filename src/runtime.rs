@@ -2,8 +2,10 @@
 //! snapshots, and shuts down in order. The edges see this and nothing below.
 
 mod connectors;
+mod reload;
 mod wait;
 
+pub use self::reload::{Refused, Reloaded, ReloadedServer};
 pub use self::wait::{ViewWatch, is_settled};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +22,7 @@ use crate::actors::registry::{RegistryArgs, RegistryRef};
 use crate::actors::root::{Offices, RootActor, RootArgs, RootMsg};
 use crate::actors::supervisor::SupervisorRef;
 use crate::catalog::merge::Catalog;
+use crate::config::diff::Change;
 use crate::config::load::{Env, Loaded};
 use crate::config::spec::{NamingStyle, ServerSet};
 use crate::id::ServerId;
@@ -166,15 +169,14 @@ impl Runtime {
         let remembered = memory.as_deref().map(memory::load).unwrap_or_default();
         let runtime =
             Self { frontend, supervisor, registry, root, broken, directory, catalog, memory, remembered };
-        runtime.reload(&plan).await;
+        runtime.apply(&plan).await;
         Ok(runtime)
     }
 
-    /// Makes the servers equal to the plan: unchanged ones keep their process, removed ones
-    /// drain first. Returns when what was removed or replaced is gone.
-    pub async fn reload(&self, plan: &RuntimePlan) {
+    /// Makes the servers equal to the plan; what became of each.
+    async fn apply(&self, plan: &RuntimePlan) -> Vec<Change> {
         let redactor = Arc::new(Redactor::new(&plan.servers.secrets));
-        self.supervisor.apply(connectors::plan(plan, &self.remembered), redactor).await;
+        self.supervisor.apply(connectors::plan(plan, &self.remembered), redactor).await
     }
 
     /// The way to call.

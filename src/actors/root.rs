@@ -29,6 +29,11 @@ impl<M> Clone for Seat<M> {
 }
 
 impl<M: Message> Seat<M> {
+    /// The office that this tells about.
+    pub(crate) fn new(holder: watch::Receiver<Option<ActorRef<M>>>) -> Self {
+        Self(holder)
+    }
+
     /// Sends to the holder; `false` when nobody holds the office.
     pub(crate) fn cast(&self, message: M) -> bool {
         self.0.borrow().as_ref().is_some_and(|holder| holder.cast(message).is_ok())
@@ -121,7 +126,7 @@ impl RootState {
     async fn begin(&mut self) -> Result<Offices, ractor::SpawnErr> {
         self.seat_registry().await?;
         let args = SupervisorArgs {
-            registry: RegistryRef(Seat(self.registry.subscribe())),
+            registry: RegistryRef(Seat::new(self.registry.subscribe())),
             directory: self.args.directory.clone(),
         };
         let (actor, _) = Actor::spawn_linked(None, SupervisorActor, args, self.me.get_cell()).await?;
@@ -129,9 +134,9 @@ impl RootState {
         self.supervisor = Some(supervisor.clone());
         self.seat_frontend().await?;
         Ok(Offices {
-            frontend: Seat(self.frontend.subscribe()),
+            frontend: Seat::new(self.frontend.subscribe()),
             supervisor,
-            registry: RegistryRef(Seat(self.registry.subscribe())),
+            registry: RegistryRef(Seat::new(self.registry.subscribe())),
         })
     }
 

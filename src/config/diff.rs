@@ -47,7 +47,8 @@ pub fn diff(old: &ServerSet, new: &ServerSet) -> Vec<Change> {
     changes
 }
 
-fn same(a: &Entry, b: &Entry) -> bool {
+/// Whether both run the same: a reload leaves such an entry alone.
+pub fn same(a: &Entry, b: &Entry) -> bool {
     match (&a.state, &b.state) {
         (EntryState::Ready(a), EntryState::Ready(b)) => a == b,
         (EntryState::Disabled, EntryState::Disabled) => true,

@@ -39,6 +39,18 @@ pub enum Connector {
     Duplex(DuplexPeer),
 }
 
+impl Connector {
+    /// Whether both lead to the same server in the same way. In-process peers are not told apart.
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Stdio(a), Self::Stdio(b)) => a == b,
+            (Self::Http(a), Self::Http(b)) => a == b,
+            (Self::Duplex(_), Self::Duplex(_)) => true,
+            (Self::Stdio(_) | Self::Http(_) | Self::Duplex(_), _) => false,
+        }
+    }
+}
+
 /// A child process, fully expanded.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StdioLaunch {

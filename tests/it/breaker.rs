@@ -387,7 +387,7 @@ async fn a_restart_or_a_changed_entry_closes_it() {
     refused(&call(&runtime, "s", "echo").await.unwrap_err());
     let changed = ServerSpec { hash: "changed".into(), ..lively("s") };
     let plan = Fleet::default().with(changed, dies_on_other).with(spec("fine"), echo).into_plan();
-    runtime.reload(&plan).await;
+    runtime.reload(&plan).await.expect("it can be read");
     ready(&runtime, "s").await;
     call(&runtime, "s", "echo").await.expect("a changed entry");
 }

@@ -27,6 +27,7 @@ mod network;
 mod noise;
 mod paging;
 mod promises;
+mod reload;
 mod rpc;
 mod schemas;
 mod settings;

@@ -108,7 +108,7 @@ async fn a_stale_snapshot_can_refuse_and_never_misroutes() {
         }));
     }
     for plan in plans.iter().cycle().skip(1).take(24) {
-        runtime.reload(plan).await;
+        runtime.reload(plan).await.unwrap();
         runtime.settle(&[], LONG).await;
     }
     let mut answered = 0;

@@ -176,7 +176,7 @@ async fn a_reload_restarts_only_what_changed() {
     let runtime = callboard::runtime::Runtime::start(plan(true)).await.unwrap();
     runtime.settle(&[], Duration::from_secs(60)).await;
     let before = runtime.status();
-    runtime.reload(&plan(false)).await;
+    runtime.reload(&plan(false)).await.unwrap();
     runtime.settle(&[], Duration::from_secs(60)).await;
     let after = runtime.status();
     let names: Vec<_> = after.iter().map(|view| view.id.as_str().to_owned()).collect();

@@ -67,10 +67,10 @@ async fn other_roots_are_a_reason_to_connect_again() {
     let files = Files::with(&json!({})).server(quick);
     let runtime = files.ready().await;
     let before = runtime.status()[0].generation;
-    runtime.reload(&files.plan()).await;
+    runtime.reload(&files.plan()).await.unwrap();
     assert_eq!(runtime.status()[0].generation, before, "nothing changed");
     let files = files.host("roots = [\"/\"]");
-    runtime.reload(&files.plan()).await;
+    runtime.reload(&files.plan()).await.unwrap();
     runtime.settle(&[], Duration::from_secs(60)).await;
     assert!(runtime.status()[0].generation > before);
 }
@@ -94,7 +94,7 @@ async fn what_the_child_would_get_differently_is_a_reason_to_start_it_again_and_
         ("the end of passing it through", "", vars("three", "s", "v"), true),
     ] {
         files.write("callboard.toml", &format!("[env]\npassthrough = [{passed}]"));
-        runtime.reload(&files.plan_with(&values)).await;
+        runtime.reload(&files.plan_with(&values)).await.unwrap();
         runtime.settle(&[], Duration::from_secs(600)).await;
         let view = runtime.status().remove(0);
         assert_eq!(view.state, LifeState::Ready, "{what}: {view:?}");

@@ -10,7 +10,7 @@ use crate::actors::root::Seat;
 use crate::catalog::items::ServerCatalog;
 use crate::catalog::merge::{Catalog, MergeInput, merge};
 use crate::config::spec::{NamingStyle, ToolFilter};
-use crate::id::ServerId;
+use crate::id::{Generation, ServerId};
 
 /// What the registry is told.
 #[derive(Debug)]
@@ -19,8 +19,11 @@ pub(crate) enum RegistryMsg {
     Publish(Arc<ServerCatalog>, ToolFilter),
     /// Nothing more is to be expected of this server for now: listed, or parked.
     Settled(ServerId),
-    /// These servers run; others are forgotten.
-    Keep(BTreeSet<ServerId>),
+    /// These servers run, each from that generation on; what is older, or of others, is forgotten
+    /// and not taken any more.
+    Keep(BTreeMap<ServerId, Generation>),
+    /// Everything that was told before has been taken: merge it.
+    Merge,
     /// Answer: everything before has been published.
     CaughtUp(oneshot::Sender<()>),
     /// Fail, to see that it is mended.
@@ -51,8 +54,8 @@ impl RegistryRef {
         let _ = done.await;
     }
 
-    /// Forgets every server that is not in `servers`.
-    pub(crate) fn keep(&self, servers: BTreeSet<ServerId>) {
+    /// Forgets every server that is not in `servers`, and what is older than the generation there.
+    pub(crate) fn keep(&self, servers: BTreeMap<ServerId, Generation>) {
         self.0.cast(RegistryMsg::Keep(servers));
     }
 }
@@ -70,11 +73,14 @@ pub(crate) struct RegistryArgs {
 pub(crate) struct RegistryActor;
 
 pub(crate) struct RegistryState {
+    me: ActorRef<RegistryMsg>,
     args: RegistryArgs,
+    /// Something was taken since the last merge. Many servers that speak at once cost one.
+    merge_is_due: bool,
     servers: BTreeMap<ServerId, Arc<ServerCatalog>>,
     filters: BTreeMap<ServerId, ToolFilter>,
-    /// The servers that run, and those of which nothing more is to be expected.
-    running: BTreeSet<ServerId>,
+    /// The servers that run, from which generation on, and those of which nothing more is to be expected.
+    running: BTreeMap<ServerId, Generation>,
     settled: BTreeSet<ServerId>,
     /// Names given so far: a name stays with its owner while the host runs. Empty until every
     /// server has settled once, so that names never depend on who answered first (I12).
@@ -88,14 +94,16 @@ impl Actor for RegistryActor {
 
     async fn pre_start(
         &self,
-        _me: ActorRef<RegistryMsg>,
+        me: ActorRef<RegistryMsg>,
         args: RegistryArgs,
     ) -> Result<RegistryState, ActorProcessingErr> {
         Ok(RegistryState {
+            me,
+            merge_is_due: false,
             args,
             servers: BTreeMap::new(),
             filters: BTreeMap::new(),
-            running: BTreeSet::new(),
+            running: BTreeMap::new(),
             settled: BTreeSet::new(),
             remembered: BTreeMap::new(),
         })
@@ -110,34 +118,55 @@ impl Actor for RegistryActor {
         match message {
             RegistryMsg::Publish(catalog, filter) => {
                 let id = catalog.server.clone();
+                if !state.may_speak(&id, catalog.generation) {
+                    return Ok(());
+                }
                 state.filters.insert(id.clone(), filter);
                 state.servers.insert(id, catalog);
             }
             RegistryMsg::Settled(id) => {
-                if !state.settled.insert(id) {
+                if !state.running.contains_key(&id) || !state.settled.insert(id) {
                     return Ok(());
                 }
             }
             #[cfg(test)]
             RegistryMsg::Panic => panic!("asked to"),
             RegistryMsg::Keep(servers) => {
-                state.servers.retain(|id, _| servers.contains(id));
-                state.filters.retain(|id, _| servers.contains(id));
-                state.settled.retain(|id| servers.contains(id));
                 state.running = servers;
+                let RegistryState { running, servers, filters, settled, .. } = state;
+                servers
+                    .retain(|id, catalog| running.get(id).is_some_and(|first| catalog.generation >= *first));
+                filters.retain(|id, _| running.contains_key(id));
+                settled.retain(|id| running.contains_key(id));
+            }
+            RegistryMsg::Merge => {
+                state.publish();
+                return Ok(());
             }
             RegistryMsg::CaughtUp(port) => {
+                state.publish();
                 let _ = port.send(());
                 return Ok(());
             }
         }
-        state.publish();
+        if !std::mem::replace(&mut state.merge_is_due, true) {
+            let _ = state.me.cast(RegistryMsg::Merge);
+        }
         Ok(())
     }
 }
 
 impl RegistryState {
+    /// Whether a catalogue of that generation counts: the server is configured, and not by an
+    /// entry that was replaced since.
+    fn may_speak(&self, server: &ServerId, generation: Generation) -> bool {
+        self.running.get(server).is_some_and(|first| generation >= *first)
+    }
+
     fn publish(&mut self) {
+        if !std::mem::take(&mut self.merge_is_due) {
+            return;
+        }
         let mut catalog = merge(&MergeInput {
             servers: &self.servers,
             filters: &self.filters,
@@ -146,7 +175,7 @@ impl RegistryState {
             reserved: &self.args.reserved,
             remembered: &self.remembered,
         });
-        if self.running.is_subset(&self.settled) {
+        if self.running.keys().all(|id| self.settled.contains(id)) {
             self.remembered = catalog.names.clone();
         }
         self.args.out.send_if_modified(|out| {

@@ -14,8 +14,9 @@ use crate::actors::registry::RegistryRef;
 use crate::actors::server::{Autostart, ServerActor, ServerArgs, ServerRef};
 use crate::actors::task::{self, TaskHandle};
 use crate::config::child_env::Withheld;
+use crate::config::diff::Change;
 use crate::config::spec::{Entry, EntryState};
-use crate::id::ServerId;
+use crate::id::{Generation, ServerId};
 use crate::shaping::redact::Redactor;
 use crate::time::{self, Monotonic};
 use crate::transport::{Connector, LinkFault, Root};
@@ -40,14 +41,33 @@ pub(crate) struct Planned {
 #[derive(Debug)]
 pub(crate) enum SupervisorMsg {
     /// Make the servers equal to this plan: only what changed restarts. Answered when
-    /// every removed or replaced server is gone.
-    Apply(Vec<Planned>, Arc<Redactor>, oneshot::Sender<()>),
+    /// every removed or replaced server is gone, with what became of each.
+    Apply(Vec<Planned>, Arc<Redactor>, oneshot::Sender<Vec<Change>>),
     /// End all servers in parallel; answered when nothing is left.
     Shutdown(oneshot::Sender<()>),
     /// Have every server publish again: the registry was restarted.
     Republish,
-    /// The servers that a plan removed are gone.
-    Removed(oneshot::Sender<()>),
+    /// Servers that had to end are gone.
+    Gone(Answer),
+}
+
+/// What is said once servers are gone, and to whom.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// The plan is in force.
+    Applied(oneshot::Sender<Vec<Change>>, Vec<Change>),
+    /// Nothing is left.
+    Ended(oneshot::Sender<()>),
+}
+
+impl Answer {
+    fn send(self) {
+        // Who does not listen any more does not need to know.
+        match self {
+            Self::Applied(port, changes) => _ = port.send(changes),
+            Self::Ended(port) => _ = port.send(()),
+        }
+    }
 }
 
 /// A handle to the supervisor.
@@ -55,11 +75,12 @@ pub(crate) enum SupervisorMsg {
 pub(crate) struct SupervisorRef(pub ActorRef<SupervisorMsg>);
 
 impl SupervisorRef {
-    /// Makes the servers equal to the plan.
-    pub(crate) async fn apply(&self, plan: Vec<Planned>, redactor: Arc<Redactor>) {
+    /// Makes the servers equal to the plan; what became of each, sorted by name.
+    pub(crate) async fn apply(&self, plan: Vec<Planned>, redactor: Arc<Redactor>) -> Vec<Change> {
         let (done, applied) = oneshot::channel();
-        if self.0.cast(SupervisorMsg::Apply(plan, redactor, done)).is_ok() {
-            let _ = applied.await;
+        match self.0.cast(SupervisorMsg::Apply(plan, redactor, done)) {
+            Ok(()) => applied.await.unwrap_or_default(),
+            Err(_) => Vec::new(),
         }
     }
 
@@ -128,15 +149,14 @@ impl Actor for SupervisorActor {
             SupervisorMsg::Apply(plan, redactor, done) => state.apply(plan, &redactor, done).await,
             SupervisorMsg::Shutdown(done) => state.shutdown(done),
             SupervisorMsg::Republish => {
+                state.args.registry.keep(state.speakers());
                 for child in state.children.values() {
                     if let Some((_, server)) = &child.running {
                         server.republish();
                     }
                 }
             }
-            SupervisorMsg::Removed(done) => {
-                let _ = done.send(());
-            }
+            SupervisorMsg::Gone(answer) => answer.send(),
         }
         Ok(())
     }
@@ -156,32 +176,63 @@ impl Actor for SupervisorActor {
 }
 
 impl SupervisorState {
-    async fn apply(&mut self, plan: Vec<Planned>, redactor: &Arc<Redactor>, done: oneshot::Sender<()>) {
+    async fn apply(
+        &mut self,
+        plan: Vec<Planned>,
+        redactor: &Arc<Redactor>,
+        done: oneshot::Sender<Vec<Change>>,
+    ) {
         let wanted: BTreeSet<ServerId> = plan.iter().map(|planned| planned.entry.id.clone()).collect();
         let mut gone: Vec<ServerRef> = Vec::new();
+        let mut changes = Vec::new();
         let removed: Vec<ServerId> =
             self.children.keys().filter(|id| !wanted.contains(*id)).cloned().collect();
         for id in removed {
             gone.extend(self.children.remove(&id).and_then(|child| child.running).map(|(_, server)| server));
+            changes.push(Change::Removed(id));
         }
+        let mut fresh = Vec::new();
         for planned in plan {
-            gone.extend(self.replace(planned, redactor).await);
+            let (change, old) = self.replace(planned, redactor);
+            if !matches!(change, Change::Unchanged(_)) {
+                fresh.push(change.id().clone());
+            }
+            changes.push(change);
+            gone.extend(old);
         }
-        let running = self.children.iter().filter(|(_, child)| child.running.is_some());
-        self.args.registry.keep(running.map(|(id, _)| id.clone()).collect());
+        // First: from now on nothing of a removed or replaced server is listed again.
+        self.args.registry.keep(self.speakers());
+        for id in fresh {
+            let Some(mut child) = self.children.remove(&id) else { continue };
+            self.start(&mut child).await;
+            self.children.insert(id, child);
+        }
         self.publish();
-        self.end(gone, done);
+        changes.sort_by(|a, b| a.id().cmp(b.id()));
+        self.end(gone, Answer::Applied(done, changes));
     }
 
-    /// Takes over one planned entry; returns the actor that it replaces.
-    async fn replace(&mut self, planned: Planned, redactor: &Arc<Redactor>) -> Option<ServerRef> {
+    /// Whose catalogue counts, and from which generation on.
+    fn speakers(&self) -> BTreeMap<ServerId, Generation> {
+        let able = self.children.iter().filter(|(_, child)| child.args.is_some());
+        able.map(|(id, child)| (id.clone(), child.first)).collect()
+    }
+
+    /// Takes over one planned entry; returns what that means, and the actor that it replaces.
+    fn replace(&mut self, planned: Planned, redactor: &Arc<Redactor>) -> (Change, Option<ServerRef>) {
         let id = planned.entry.id.clone();
-        let old = self.children.get(&id);
-        if old.is_some_and(|child| same(&child.entry, &planned.entry) && gets_the_same(child, &planned)) {
-            return None;
+        let old = self.children.get_mut(&id);
+        if let Some(child) = old.filter(|child| child.runs_as(&planned)) {
+            // Its source or label may have changed: the process does not care.
+            if child.args.is_none() {
+                let _ = child.view.send_replace(initial_view(&planned.entry, planned.autostart));
+            }
+            child.entry = planned.entry;
+            return (Change::Unchanged(id), None);
         }
+        let old = self.children.remove(&id);
         // A view of its own: the replaced actor still writes to the old one while it drains.
-        let generation = old.map(|child| child.view.borrow().generation).unwrap_or_default();
+        let generation = old.as_ref().map(|child| child.view.borrow().generation).unwrap_or_default();
         let first = initial_view(&planned.entry, planned.autostart);
         let view = watch::channel(ServerView { generation, ..first }).0;
         let args = match &planned.entry.state {
@@ -200,11 +251,11 @@ impl SupervisorState {
             }),
             EntryState::Disabled | EntryState::Pending | EntryState::Invalid => None,
         };
-        let replaced = self.children.remove(&id).and_then(|child| child.running).map(|(_, server)| server);
-        let mut child = Child::new(planned.entry, view, args);
-        self.start(&mut child).await;
-        self.children.insert(id, child);
-        replaced
+        self.children.insert(id.clone(), Child::new(planned.entry, view, args, generation.next()));
+        match old {
+            Some(child) => (Change::Changed(id), child.running.map(|(_, server)| server)),
+            None => (Change::Added(id), None),
+        }
     }
 
     /// Starts the actor of a child. `pre_start` does no I/O, so this does not wait.
@@ -252,22 +303,22 @@ impl SupervisorState {
         let all =
             self.children.values_mut().filter_map(|child| child.running.take()).map(|(_, server)| server);
         let all = all.collect();
-        self.end(all, done);
+        self.end(all, Answer::Ended(done));
     }
 
     /// Ends these servers in parallel, then answers.
-    fn end(&mut self, servers: Vec<ServerRef>, done: oneshot::Sender<()>) {
+    fn end(&mut self, servers: Vec<ServerRef>, answer: Answer) {
         self.ending.retain(|task| !task.is_finished());
         if servers.is_empty() {
-            let _ = done.send(());
+            answer.send();
             return;
         }
         let work = async move {
             futures_util::future::join_all(servers.iter().map(ServerRef::stop)).await;
-            SupervisorMsg::Removed(done)
+            SupervisorMsg::Gone(answer)
         };
         let (lost, _) = oneshot::channel();
-        self.ending.push(task::spawn(&self.me, work, move |_| SupervisorMsg::Removed(lost)));
+        self.ending.push(task::spawn(&self.me, work, move |_| SupervisorMsg::Gone(Answer::Ended(lost))));
     }
 
     fn publish(&self) {
@@ -282,31 +333,5 @@ impl SupervisorState {
         });
         let directory = Directory { entries: entries.collect(), draining: self.draining };
         let _ = self.args.directory.send(Arc::new(directory));
-    }
-}
-
-/// Whether the server would be started or contacted exactly as it was, with the same environment
-/// and roots. An entry may stay as it is while the host passes more on to its child.
-fn gets_the_same(child: &Child, planned: &Planned) -> bool {
-    let Some(args) = &child.args else { return true };
-    let same_way = match (&args.connector, &planned.connector) {
-        (Ok(Connector::Stdio(old)), Ok(Connector::Stdio(new))) => old == new,
-        (Ok(Connector::Http(old)), Ok(Connector::Http(new))) => old == new,
-        // A peer in this process is what its name says.
-        (Ok(Connector::Duplex(_)), Ok(Connector::Duplex(_))) => true,
-        (Err(old), Err(new)) => old.to_string() == new.to_string(),
-        _ => false,
-    };
-    same_way && args.roots == planned.roots
-}
-
-/// Whether a reload leaves this entry alone.
-fn same(old: &Entry, new: &Entry) -> bool {
-    match (&old.state, &new.state) {
-        (EntryState::Ready(a), EntryState::Ready(b)) => a == b && old.source == new.source,
-        (EntryState::Disabled, EntryState::Disabled) | (EntryState::Pending, EntryState::Pending) => {
-            old.hash == new.hash && old.source == new.source
-        }
-        _ => false,
     }
 }

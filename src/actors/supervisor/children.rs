@@ -8,8 +8,11 @@ use std::time::Duration;
 use ractor::ActorId;
 use tokio::sync::watch;
 
+use super::actor::Planned;
 use crate::actors::server::{ServerArgs, ServerRef};
+use crate::config::diff;
 use crate::config::spec::Entry;
+use crate::id::Generation;
 use crate::time::Monotonic;
 use crate::view::ServerView;
 
@@ -26,12 +29,32 @@ pub(super) struct Child {
     /// What its actor is made of; `None` for an entry that can't run.
     pub args: Option<ServerArgs>,
     pub running: Option<(ActorId, ServerRef)>,
+    /// The first generation that belongs to this entry; older ones were of the entry before it.
+    pub first: Generation,
     failures: VecDeque<Monotonic>,
 }
 
 impl Child {
-    pub(super) fn new(entry: Arc<Entry>, view: watch::Sender<ServerView>, args: Option<ServerArgs>) -> Self {
-        Self { entry, view, args, running: None, failures: VecDeque::new() }
+    pub(super) fn new(
+        entry: Arc<Entry>,
+        view: watch::Sender<ServerView>,
+        args: Option<ServerArgs>,
+        first: Generation,
+    ) -> Self {
+        Self { entry, view, args, running: None, first, failures: VecDeque::new() }
+    }
+
+    /// Whether a planned entry runs exactly as this one does: it must not notice then.
+    pub(super) fn runs_as(&self, planned: &Planned) -> bool {
+        let same_way = |args: &ServerArgs| {
+            let connector = match (&args.connector, &planned.connector) {
+                (Ok(ours), Ok(theirs)) => ours.is_same(theirs),
+                (Err(ours), Err(theirs)) => ours == theirs,
+                (Ok(_), Err(_)) | (Err(_), Ok(_)) => false,
+            };
+            connector && args.roots == planned.roots
+        };
+        diff::same(&self.entry, &planned.entry) && self.args.as_ref().is_none_or(same_way)
     }
 
     /// Counts a failure of its actor; says whether it may be started again.

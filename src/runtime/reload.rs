@@ -1,0 +1,69 @@
+//! Reload: the difference between what runs and what a new configuration says. Only what changed
+//! restarts; a configuration that can't be read whole changes nothing.
+
+use super::{Runtime, RuntimePlan};
+use crate::config::diff::Change;
+use crate::config::spec::{Issue, Severity};
+use crate::view::LifeState;
+
+/// What a reload did.
+#[derive(Clone, Debug)]
+pub struct Reloaded {
+    /// Every server of before or now, sorted by name.
+    pub servers: Vec<ReloadedServer>,
+}
+
+/// What a reload did with one server.
+#[derive(Clone, Debug)]
+pub struct ReloadedServer {
+    /// Its name, and what became of it.
+    pub change: Change,
+    /// Its state when the reload was done, and why, when that needs saying; `None` when it is gone.
+    pub state: Option<(LifeState, Option<String>)>,
+}
+
+/// Nothing was changed: sources of the configuration can't be used, and what they said before may
+/// be what runs.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    /// What is wrong with them.
+    pub issues: Vec<Issue>,
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("nothing was changed, because the configuration can't be read: ")?;
+        for (index, issue) in self.issues.iter().enumerate() {
+            let between = if index == 0 { "" } else { "; " };
+            write!(f, "{between}{issue}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Refused {}
+
+impl Runtime {
+    /// Makes the servers equal to the plan: unchanged ones keep their process and their calls,
+    /// removed ones drain first (at most 2 s). Returns when what was removed or replaced is gone
+    /// and the catalogue has forgotten it; new servers may still be connecting then.
+    ///
+    /// # Errors
+    /// When a whole source can't be used. Then nothing changes. An entry that is wrong costs itself only.
+    pub async fn reload(&self, plan: &RuntimePlan) -> Result<Reloaded, Refused> {
+        let broken = plan.servers.issues.iter().filter(|issue| issue.severity == Severity::Error);
+        let issues: Vec<Issue> = broken.cloned().collect();
+        if !issues.is_empty() {
+            return Err(Refused { issues });
+        }
+        let changes = self.apply(plan).await;
+        self.caught_up().await;
+        let directory = self.directory();
+        let state = |change: &Change| {
+            let view = directory.entries.get(change.id())?.view.borrow();
+            Some((view.state, view.why.clone()))
+        };
+        let servers = changes.into_iter().map(|change| ReloadedServer { state: state(&change), change });
+        Ok(Reloaded { servers: servers.collect() })
+    }
+}
