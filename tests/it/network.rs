@@ -231,9 +231,16 @@ async fn a_proxy_that_is_not_there_is_told_as_such() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let at = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
-    let ran = echo("http://mcp.example.test/mcp", &[("HTTP_PROXY", &at)]).await;
-    assert!(heard(&ran).is_err());
-    let text = format!("{}{}", ran.stdout, ran.stderr);
-    assert!(text.contains("could not connect to http://mcp.example.test/mcp"), "{ran:?}");
-    assert!(text.contains("proxy"), "{ran:?}");
+    let socks = at.replace("http://", "socks5://");
+    for (name, proxy, url, cause) in [
+        ("HTTP_PROXY", &at, "http://mcp.example.test/mcp", "connection refused"),
+        ("HTTPS_PROXY", &at, "https://mcp.example.test/mcp", "connection refused"),
+        ("ALL_PROXY", &socks, "http://mcp.example.test/mcp", "socks5:// is not supported"),
+    ] {
+        let ran = echo(url, &[(name, proxy)]).await;
+        assert!(heard(&ran).is_err());
+        let text = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(text.contains(&format!("could not connect to {url}: ")) && text.contains("prox"), "{ran:?}");
+        assert!(text.contains(cause), "{ran:?}");
+    }
 }

@@ -87,3 +87,16 @@ async fn a_server_with_tls_behind_http_is_told_with_the_scheme_to_write() {
     let fault = rig.fault("tools/call").await.fault;
     assert!(matches!(fault, ExchangeFault::Lost(LinkFault::Unreachable { .. })), "{fault:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_tls_handshake_that_never_ends_is_given_up_in_time() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}/mcp", listener.local_addr().unwrap());
+    let server = Server::start(polite).await;
+    let settings = LinkSettings { http: Authority::new().client(), ..settings(ProtocolChoice::Auto) };
+    let rig = rig_to(HttpEndpoint { url: url.clone(), headers: Vec::new() }, settings.clone(), server);
+    let outcome = run(&rig.link, CarrierKind::Http, &settings, None).await;
+    let Err(HandshakeError::Fault(LinkFault::TimedOut(text))) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(text, format!("no connection to {url} within 10 s"));
+    drop(listener);
+}
