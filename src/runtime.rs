@@ -28,7 +28,9 @@ use crate::config::spec::{NamingStyle, ServerSet};
 use crate::id::ServerId;
 use crate::shaping::redact::Redactor;
 use crate::transport::DuplexPeer;
+use crate::transport::guard::{self, Guarding};
 use crate::transport::memory::{self, Revisions};
+use crate::transport::task;
 use crate::view::ServerView;
 use crate::wire::era::Revision;
 
@@ -51,6 +53,8 @@ pub struct RuntimePlan {
     pub env_passthrough: Vec<String>,
     /// Folders that servers are told to work in, absolute.
     pub roots: Vec<PathBuf>,
+    /// How stdio servers are guarded; `None`: each has a process group and nothing more.
+    pub guard: Option<Guarding>,
     /// Where the revisions that servers spoke are remembered between runs; `None` forgets.
     pub memory: Option<PathBuf>,
     /// How often the lists of a server that does not announce changes are read again; `None`
@@ -77,6 +81,7 @@ impl Default for RuntimePlan {
             host_env: BTreeMap::new(),
             env_passthrough: Vec::new(),
             roots: Vec::new(),
+            guard: None,
             memory: None,
             poll: None,
             naming: NamingStyle::default(),
@@ -109,6 +114,16 @@ impl RuntimePlan {
     }
 }
 
+/// Ends what crashed hosts left behind, beside the start of the servers.
+async fn end_left_overs(folder: PathBuf) {
+    for left in task::blocking(move || guard::end_left_overs(&folder)).await.into_iter().flatten() {
+        if !left.processes.is_empty() {
+            let (host, processes) = (left.host, left.processes);
+            tracing::warn!(host, ?processes, "ended what a crashed host had left behind");
+        }
+    }
+}
+
 /// A running host. Dropping it without [`Runtime::shutdown`] ends the children too, but
 /// does not wait for their end.
 #[derive(Debug)]
@@ -122,6 +137,8 @@ pub struct Runtime {
     catalog: watch::Receiver<Arc<Catalog>>,
     memory: Option<PathBuf>,
     remembered: Revisions,
+    /// Ends what crashed hosts left behind.
+    sweep: Option<task::Owned>,
 }
 
 /// A core actor could not be started: the runtime of tokio is shutting down.
@@ -165,10 +182,22 @@ impl Runtime {
         let Offices { frontend, supervisor, registry } =
             done.await.map_err(|e| StartError(e.to_string()))?.map_err(StartError)?;
         let frontend = FrontendRef::new(frontend, plan.in_flight_max);
+        let leases = plan.guard.as_ref().and_then(|guard| guard.leases.clone());
+        let sweep = leases.map(|folder| task::spawn(end_left_overs(folder)));
         let memory = plan.memory.clone();
         let remembered = memory.as_deref().map(memory::load).unwrap_or_default();
-        let runtime =
-            Self { frontend, supervisor, registry, root, broken, directory, catalog, memory, remembered };
+        let runtime = Self {
+            frontend,
+            supervisor,
+            registry,
+            root,
+            broken,
+            directory,
+            catalog,
+            memory,
+            remembered,
+            sweep,
+        };
         runtime.apply(&plan).await;
         Ok(runtime)
     }
@@ -274,6 +303,9 @@ impl Runtime {
     pub async fn shutdown(self) {
         self.remember();
         self.supervisor.shutdown().await;
+        if let Some(sweep) = self.sweep {
+            sweep.join().await;
+        }
         let _ = self.root.stop_and_wait(None, None).await;
     }
 }

@@ -170,6 +170,8 @@ pub struct ServerView {
     pub breaker: BreakerView,
     /// Process id, for a child.
     pub pid: Option<u32>,
+    /// Process id of the guard that ends the child's whole tree; `None` without one.
+    pub guard_pid: Option<u32>,
     /// `stdio` or `http`.
     pub transport: &'static str,
     /// Negotiated revision.
@@ -239,6 +241,7 @@ impl ServerView {
             restarts: 0,
             breaker: BreakerView::default(),
             pid: None,
+            guard_pid: None,
             transport,
             revision: None,
             remember: None,

@@ -118,6 +118,7 @@ fn launch(load: Load) -> StdioLaunch {
         args: vec!["--child".into(), format!("{:?}", load.shape), load.size.to_string()],
         env: Vec::new(),
         cwd: None,
+        guard: None,
     }
 }
 

@@ -13,6 +13,7 @@ use crate::config::load::{LoadOptions, Loaded, load};
 use crate::config::spec::{Entry, EntryState, Issue, IssueCode, Severity};
 use crate::shaping::redact::Redactor;
 use crate::shaping::render::printable;
+use crate::transport::guard::Guarding;
 
 /// What a verb may look at.
 #[derive(Clone, Debug)]
@@ -29,6 +30,8 @@ pub struct Ctx {
     pub loaded: Loaded,
     /// Whether the one server is not configured and runs for this command alone.
     pub once: bool,
+    /// How its servers are guarded.
+    pub guard: Option<Guarding>,
     redactor: Arc<Redactor>,
 }
 
@@ -51,19 +54,20 @@ impl Ctx {
     pub fn new(global: Global, term: Terminal, argv: Vec<OsString>) -> Self {
         let options = load_options(&global);
         let loaded = load(&options);
-        Self::of(global, term, argv, options, loaded)
+        let guard = Guarding::of_this_program(loaded.home.as_deref().ok());
+        Self { guard, ..Self::of(global, term, argv, options, loaded) }
     }
 
     fn of(global: Global, term: Terminal, argv: Vec<OsString>, options: LoadOptions, loaded: Loaded) -> Self {
         let redactor = Arc::new(Redactor::new(&loaded.servers.secrets));
         let term = term.colored(loaded.settings.color);
-        Self { global, term, argv, options, loaded, once: false, redactor }
+        Self { global, term, argv, options, loaded, once: false, guard: None, redactor }
     }
 
     /// The same with the configuration of a server that runs once.
     pub fn once(&self, options: LoadOptions, loaded: Loaded) -> Self {
         let ctx = Self::of(self.global.clone(), self.term, self.argv.clone(), options, loaded);
-        Self { once: true, ..ctx }
+        Self { once: true, guard: self.guard.clone(), ..ctx }
     }
 
     /// How to write to stdout.

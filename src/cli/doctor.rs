@@ -16,6 +16,7 @@ use crate::config::spec::{Entry, EntryState, Issue, IssueCode, Scope, Severity, 
 use crate::config::{approvals, literal, secret_store};
 use crate::shaping::redact::Redactor;
 use crate::store;
+use crate::transport::guard;
 
 /// How a look at one thing came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,6 +93,7 @@ pub fn doctor(ctx: &Ctx) -> Result<Answer, Failure> {
     let entries = &ctx.loaded.servers.entries;
     findings.extend(entries.iter().flat_map(|entry| of_entry(ctx, entry)));
     findings.extend(runners(entries, &ctx.options.env));
+    findings.extend(left_overs(ctx));
     let healthy = findings.iter().all(|finding| finding.level < Level::Error);
     let view = DoctorView {
         healthy,
@@ -286,6 +288,23 @@ fn is_program(path: &Path) -> bool {
     }
     #[cfg(not(unix))]
     metadata.is_file()
+}
+
+/// Processes that a crash of a host, together with a guard, left running.
+fn left_overs(ctx: &Ctx) -> Vec<Finding> {
+    let folder = ctx.loaded.home.as_deref().ok().map(guard::leases);
+    let found = folder.map(|folder| guard::left_overs(&folder)).unwrap_or_default();
+    found
+        .into_iter()
+        .filter(|left| !left.processes.is_empty())
+        .map(|left| {
+            let processes: Vec<String> = left.processes.iter().map(ToString::to_string).collect();
+            let (host, processes) = (left.host, processes.join(", "));
+            let message = format!("a host that crashed (process {host}) left processes running: {processes}");
+            Finding::new("left-overs", Level::Warning, message)
+                .fix("the next start of any server ends them: callboard mcp status")
+        })
+        .collect()
 }
 
 /// The two programs that most published servers are started with.

@@ -51,6 +51,7 @@ use input::Stdin;
 use out::{Answer, Terminal};
 
 use crate::config::host::ColorChoice;
+use crate::transport::guard;
 
 /// How a verb ended well.
 #[derive(Debug)]
@@ -69,8 +70,11 @@ impl From<Answer> for Done {
 
 /// The whole program: reads the words of this process and ends with its exit code.
 pub fn main() -> ExitCode {
-    complete::answer_shell();
     let argv: Vec<OsString> = std::env::args_os().collect();
+    if let Some(code) = guard::answer(&argv) {
+        return code;
+    }
+    complete::answer_shell();
     // A demo server is a plain blocking program: no logging, no event loop.
     if let [_, verb, name] = argv.as_slice()
         && verb == crate::demo::SERVER_VERB

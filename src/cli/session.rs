@@ -27,6 +27,7 @@ pub fn plan(ctx: &Ctx, only: &[ServerId]) -> RuntimePlan {
         servers: ServerSet { entries, ..servers.clone() },
         // A command that asks for a server starts it, lazy or not.
         only: Some(start),
+        guard: ctx.guard.clone(),
         ..RuntimePlan::of(&ctx.loaded, &ctx.options.env)
     }
 }

@@ -10,6 +10,7 @@ use crate::config::spec::{
     Entry, EntryState, Scope, SecretText, ServerSet, ServerSpec, Source, Timeouts, TransportSpec, Trust,
 };
 use crate::runtime::RuntimePlan;
+use crate::transport::guard::Guarding;
 
 /// A runtime with every demo server, each a child process of `program`.
 pub(super) fn plan(program: &Path) -> RuntimePlan {
@@ -19,6 +20,8 @@ pub(super) fn plan(program: &Path) -> RuntimePlan {
             ..ServerSet::default()
         },
         in_flight_max: 64,
+        // The program that contains the servers contains their guards, too.
+        guard: Some(Guarding { program: program.to_path_buf(), leases: None }),
         ..RuntimePlan::default()
     }
 }

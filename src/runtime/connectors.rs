@@ -71,6 +71,7 @@ fn connector(plan: &RuntimePlan, spec: &ServerSpec) -> Result<Connector, LinkFau
             args: args.iter().map(|arg| arg.reveal().to_owned()).collect(),
             env: child_env(&plan.host_env, spec, &plan.env_passthrough),
             cwd: cwd.clone(),
+            guard: plan.guard.clone(),
         })),
         TransportSpec::Http { url, headers } => Ok(Connector::Http(HttpEndpoint {
             url: url.reveal().to_owned(),

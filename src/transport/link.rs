@@ -159,6 +159,10 @@ pub(crate) trait Carrier: Send + Sync + std::fmt::Debug {
     fn pid(&self) -> Option<u32> {
         None
     }
+    /// Process id of the child's guard, if it has one.
+    fn guard_pid(&self) -> Option<u32> {
+        None
+    }
     /// Last lines of stderr, for a child.
     fn stderr_tail(&self) -> String {
         String::new()
@@ -253,6 +257,11 @@ impl Link {
     /// Process id, for a child.
     pub fn pid(&self) -> Option<u32> {
         self.carrier.pid()
+    }
+
+    /// Process id of the child's guard, if it has one.
+    pub fn guard_pid(&self) -> Option<u32> {
+        self.carrier.guard_pid()
     }
 
     /// Last lines of stderr, for a child.

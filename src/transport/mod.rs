@@ -3,6 +3,7 @@
 //! done. Called by the server actor's tasks only.
 
 mod duplex;
+pub mod guard;
 pub mod handshake;
 pub mod http;
 pub mod inbound;
@@ -12,6 +13,7 @@ pub mod liveness;
 pub mod memory;
 mod pipe;
 mod probe;
+mod process;
 pub mod progress;
 pub mod stderr;
 pub mod stdio;
@@ -62,6 +64,8 @@ pub struct StdioLaunch {
     pub env: Vec<(String, String)>,
     /// Working directory; `None` means ours.
     pub cwd: Option<PathBuf>,
+    /// What ends its whole tree; `None`: it has a process group and nothing more.
+    pub guard: Option<guard::Guarding>,
 }
 
 impl std::fmt::Debug for StdioLaunch {
@@ -293,7 +297,7 @@ pub async fn connect(
     let mut era = None;
     loop {
         let (link, events, kind) =
-            open(connector, settings).map_err(|fault| ConnectError { fault, stderr: String::new() })?;
+            open(connector, settings).await.map_err(|fault| ConnectError { fault, stderr: String::new() })?;
         attempt.put(link.clone());
         let fault = match handshake::run(&link, kind, settings, era).await {
             Ok(established) => {
@@ -314,13 +318,15 @@ pub async fn connect(
     }
 }
 
-fn open(
+async fn open(
     connector: &Connector,
     settings: &LinkSettings,
 ) -> Result<(Link, mpsc::Receiver<LinkEvent>, CarrierKind), LinkFault> {
     let InboundEnds { inbound, events, ended } = Inbound::open(settings.roots.clone(), settings.frame_max);
     let (carrier, kind): (Arc<dyn Carrier>, _) = match connector {
-        Connector::Stdio(launch) => (stdio::connect(launch, settings, inbound.clone())?, CarrierKind::Pipe),
+        Connector::Stdio(launch) => {
+            (stdio::connect(launch, settings, inbound.clone()).await?, CarrierKind::Pipe)
+        }
         Connector::Duplex(peer) => (duplex::connect(peer, settings, inbound.clone()), CarrierKind::Pipe),
         Connector::Http(endpoint) => {
             (http::connect(endpoint, settings, &settings.http, inbound.clone())?, CarrierKind::Http)

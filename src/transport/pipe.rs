@@ -90,6 +90,7 @@ impl PipeWriter {
 #[derive(Debug)]
 pub(super) struct ChildEnd {
     pub pid: Option<u32>,
+    pub guard_pid: Option<u32>,
     pub ring: StderrRing,
     /// Tells whoever watches the child that its handshake is done.
     pub handshake_done: watch::Sender<bool>,
@@ -130,6 +131,10 @@ impl Carrier for PipeCarrier {
 
     fn pid(&self) -> Option<u32> {
         self.child.as_ref().and_then(|child| child.pid)
+    }
+
+    fn guard_pid(&self) -> Option<u32> {
+        self.child.as_ref().and_then(|child| child.guard_pid)
     }
 
     fn stderr_tail(&self) -> String {

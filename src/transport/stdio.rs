@@ -1,17 +1,16 @@
-//! Floor 2. A server as a child process on pipes: spawn, watch, stop. The child has
-//! its own process group; nothing of the group outlives the link. Used by
+//! Floor 2. A server as a child process on pipes: joins process, pipes and tasks, watches
+//! for the end, stops in order. Nothing of the process's tree outlives the link. Used by
 //! [`super::connect`] only.
 
-use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
-use tokio::process::{Child, Command};
 use tokio::sync::{mpsc, watch};
 
 use super::inbound::Inbound;
 use super::pipe::{self, ChildEnd, PipeCarrier, PipeWriter, STOP_ASKS_MAX};
+pub use super::process::COMMAND_NOT_FOUND;
+use super::process::{Ended, Pipes, Process};
 use super::stderr::{self, StderrRing};
 use super::{LinkFault, LinkSettings, StdioLaunch, task};
 
@@ -20,33 +19,26 @@ pub const STOP_STEP: Duration = Duration::from_secs(2);
 /// How long the exit status and the end of stderr are waited for after stdout has closed, and
 /// the other way round.
 const STATUS_GRACE: Duration = Duration::from_millis(50);
-/// Between looks at a group that was told to leave.
-const GROUP_POLL: Duration = Duration::from_millis(10);
 /// Lines of stderr that travel with a failure.
 pub(super) const STDERR_LINES: usize = 20;
 /// Exit codes that mean the entry is wrong, before a handshake: not executable, not found, EX_CONFIG.
 const CONFIG_EXIT_CODES: [i32; 3] = [126, 127, 78];
-/// How the fault of a program that is not there begins: it has a cure of its own.
-pub const COMMAND_NOT_FOUND: &str = "command not found";
 /// Room asked for in each pipe, in bytes.
 #[cfg(target_os = "linux")]
 const PIPE_SIZE: usize = 1024 * 1024;
 
-/// Spawns the child and its tasks. An error is a fault of the entry, or of this machine.
-pub(crate) fn connect(
+/// Starts the server and its tasks. An error is a fault of the entry, or of this machine.
+pub(crate) async fn connect(
     launch: &StdioLaunch,
     settings: &LinkSettings,
     inbound: Arc<Inbound>,
 ) -> Result<Arc<PipeCarrier>, LinkFault> {
-    let mut child = spawn(launch)?;
-    let (Some(stdin), Some(stdout), Some(err)) =
-        (child.stdin.take(), child.stdout.take(), child.stderr.take())
-    else {
-        return Err(LinkFault::Network("the child has no pipes".to_owned()));
-    };
+    let started = Process::start(launch).await;
+    let (process, pipes) = started.map_err(|fault| fault.into_fault(launch))?;
+    let Pipes { stdin, stdout, stderr: err } = pipes;
     widen(&stdin);
     widen(&stdout);
-    let pid = child.id();
+    let (pid, guard_pid) = (process.pid(), process.guard_pid());
     let ring = StderrRing::default();
     let (writer, queue) = PipeWriter::new(inbound.clone());
     let (stop, stop_asked) = mpsc::channel(STOP_ASKS_MAX);
@@ -62,55 +54,16 @@ pub(crate) fn connect(
         })
     };
     let err_task = task::spawn(stderr::drain(err, ring.clone()));
-    let watch = Watch {
-        child,
-        group: pid.and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw),
-        inbound,
-        ring: ring.clone(),
-        handshake_done,
-        write_task,
-        read_task,
-        err_task,
-    };
+    let watch =
+        Watch { process, inbound, ring: ring.clone(), handshake_done, write_task, read_task, err_task };
     // It outlives every handle on purpose: it is what stops the child when they are gone.
     task::spawn(async move {
         watch.run(ended, stop_asked).await;
         let _ = gone_in.send(true);
     })
     .detach();
-    let child = Some(ChildEnd { pid, ring, handshake_done: established });
+    let child = Some(ChildEnd { pid, guard_pid, ring, handshake_done: established });
     Ok(Arc::new(PipeCarrier { writer, stop, gone, child }))
-}
-
-fn spawn(launch: &StdioLaunch) -> Result<Child, LinkFault> {
-    if let Some(cwd) = &launch.cwd
-        && !cwd.is_dir()
-    {
-        return Err(LinkFault::Config(format!("the working directory {} does not exist", cwd.display())));
-    }
-    let mut command = Command::new(&launch.command);
-    command.args(&launch.args).env_clear().envs(launch.env.iter().map(|(k, v)| (k, v)));
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.process_group(0).kill_on_drop(true);
-    if let Some(cwd) = &launch.cwd {
-        command.current_dir(cwd);
-    }
-    command.spawn().map_err(|error| {
-        let program = &launch.command;
-        match error.kind() {
-            std::io::ErrorKind::NotFound => {
-                let looked_up = if program.contains('/') { "" } else { " (looked up in PATH)" };
-                LinkFault::Config(format!("{COMMAND_NOT_FOUND}: {program}{looked_up}"))
-            }
-            std::io::ErrorKind::PermissionDenied => {
-                LinkFault::Config(format!("{program} may not be executed: permission denied"))
-            }
-            _ if error.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error()) => {
-                LinkFault::Config(format!("{program} is not an executable this system can run"))
-            }
-            _ => LinkFault::Network(format!("starting {program} failed: {error}")),
-        }
-    })
 }
 
 /// Larger pipes save a fifth of the time of a 1 MB answer; a refusal is harmless.
@@ -121,10 +74,9 @@ fn widen(fd: &impl std::os::fd::AsFd) {
     let _ = fd;
 }
 
-/// Owns the child from spawn to reap.
+/// Owns the process from its start until nothing of it is left.
 struct Watch {
-    child: Child,
-    group: Option<Pid>,
+    process: Process,
     inbound: Arc<Inbound>,
     ring: StderrRing,
     handshake_done: watch::Receiver<bool>,
@@ -136,7 +88,7 @@ struct Watch {
 /// What ended first.
 enum First {
     Stop,
-    Exit(Option<ExitStatus>),
+    Exit(Ended),
     Stream(LinkFault),
 }
 
@@ -149,7 +101,7 @@ impl Watch {
         let first = tokio::select! {
             biased;
             _ = stop.recv() => First::Stop,
-            status = self.child.wait() => First::Exit(status.ok()),
+            ended = self.process.ended() => First::Exit(ended),
             fault = &mut stream_ended => First::Stream(fault.unwrap_or(LinkFault::Closed)),
         };
         match first {
@@ -158,21 +110,21 @@ impl Watch {
                 self.stop_in_order().await;
                 self.inbound.end(LinkFault::Closed);
             }
-            First::Exit(status) => {
+            First::Exit(ended) => {
                 // What it wrote before it left still counts; a grandchild may hold the pipe open.
                 let all = async { tokio::join!(&mut stream_ended, self.err_task.ended()) };
                 let _ = tokio::time::timeout(STATUS_GRACE, all).await;
-                let fault = self.exit_fault(status);
+                let fault = self.exit_fault(ended);
                 self.inbound.end(fault);
-                self.sweep_group().await;
+                self.empty().await;
             }
             First::Stream(fault) => {
-                let (status, _) = tokio::join!(
-                    tokio::time::timeout(STATUS_GRACE, self.child.wait()),
+                let (ended, _) = tokio::join!(
+                    tokio::time::timeout(STATUS_GRACE, self.process.ended()),
                     tokio::time::timeout(STATUS_GRACE, self.err_task.ended()),
                 );
-                let fault = match (fault, status) {
-                    (LinkFault::Closed, Ok(status)) => self.exit_fault(status.ok()),
+                let fault = match (fault, ended) {
+                    (LinkFault::Closed, Ok(ended)) => self.exit_fault(ended),
                     (fault, _) => fault,
                 };
                 self.inbound.end(fault);
@@ -185,9 +137,16 @@ impl Watch {
         self.err_task.abort();
     }
 
-    fn exit_fault(&self, status: Option<ExitStatus>) -> LinkFault {
-        use std::os::unix::process::ExitStatusExt;
-        let code = status.and_then(|s| s.code());
+    fn exit_fault(&self, ended: Ended) -> LinkFault {
+        let (code, signal) = match ended {
+            Ended::Code(code) => (Some(code), None),
+            Ended::Signal(signal) => (None, Some(signal)),
+            Ended::Unknown => (None, None),
+            Ended::GuardLost => {
+                let text = "the guard process of the server was killed, and the server with it";
+                return LinkFault::Network(text.to_owned());
+            }
+        };
         let stderr = self.ring.tail(STDERR_LINES);
         if let Some(code) = code.filter(|code| CONFIG_EXIT_CODES.contains(code))
             && !*self.handshake_done.borrow()
@@ -195,42 +154,21 @@ impl Watch {
             let last = stderr.lines().last().map(|line| format!(": {line}")).unwrap_or_default();
             return LinkFault::Config(format!("the command left with exit code {code}{last}"));
         }
-        LinkFault::Exited { code, signal: status.and_then(|s| s.signal()), stderr }
+        LinkFault::Exited { code, signal, stderr }
     }
 
     /// stdin is closed by now: 2 s, TERM, 2 s, KILL, reap (spec section 2).
     async fn stop_in_order(&mut self) {
-        if tokio::time::timeout(STOP_STEP, self.child.wait()).await.is_err() {
-            self.signal(Signal::TERM);
-            if tokio::time::timeout(STOP_STEP, self.child.wait()).await.is_err() {
-                self.signal(Signal::KILL);
-                let _ = self.child.wait().await;
-            }
+        if tokio::time::timeout(STOP_STEP, self.process.ended()).await.is_err() {
+            self.process.term().await;
         }
-        self.sweep_group().await;
+        self.empty().await;
     }
 
-    /// The leader is gone: what is left of its group gets TERM, then KILL.
-    async fn sweep_group(&self) {
-        let Some(group) = self.group else { return };
-        if test_kill_process_group(group).is_err() {
-            return;
-        }
-        self.signal(Signal::TERM);
-        let emptied = tokio::time::timeout(STOP_STEP, async {
-            let mut look = tokio::time::interval(GROUP_POLL);
-            while test_kill_process_group(group).is_ok() {
-                look.tick().await;
-            }
-        });
-        if emptied.await.is_err() {
-            self.signal(Signal::KILL);
-        }
-    }
-
-    fn signal(&self, signal: Signal) {
-        if let Some(group) = self.group {
-            let _ = kill_process_group(group, signal);
+    /// The tree has left, or was told to: another 2 s, then KILL.
+    async fn empty(&mut self) {
+        if tokio::time::timeout(STOP_STEP, self.process.emptied()).await.is_err() {
+            self.process.kill().await;
         }
     }
 }

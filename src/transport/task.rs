@@ -42,6 +42,12 @@ impl Owned {
     }
 }
 
+/// Runs work that may block off the threads of the event loop; `None` if it was lost. Given
+/// up, the work goes on, and what it returns is dropped.
+pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    tokio::task::spawn_blocking(work).await.ok()
+}
+
 /// Spawns a task that belongs to whoever holds the handle.
 #[expect(
     clippy::disallowed_methods,

@@ -70,6 +70,7 @@ const CRATES: [&[&str]; 7] = [
         "rustix",
         "rustls",
         "rustls_platform_verifier",
+        "signal_hook",
         "tempfile",
         "tokio",
         "tower_service",

@@ -248,6 +248,7 @@ impl ServerState {
         self.view.remember = established.remember.map(Revision::as_str);
         self.announced = self.trusted_announcements(&established);
         self.view.pid = link.pid();
+        self.view.guard_pid = link.guard_pid();
         self.view.revision = Some(established.revision.as_str());
         self.view.server_info = established.server_info.as_deref().map(|info| self.clean(info));
         let generation = self.generation;
