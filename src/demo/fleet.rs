@@ -21,7 +21,7 @@ pub(super) fn plan(program: &Path) -> RuntimePlan {
         },
         in_flight_max: 64,
         // The program that contains the servers contains their guards, too.
-        guard: Some(Guarding { program: program.to_path_buf(), leases: None }),
+        guard: Some(Guarding { program: program.to_path_buf(), spare: None, leases: None }),
         ..RuntimePlan::default()
     }
 }

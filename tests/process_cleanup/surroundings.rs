@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 
@@ -58,6 +59,38 @@ async fn a_server_sees_its_own_environment_exactly_and_a_guard_sees_none() {
     host.kill().unwrap();
     host.wait().unwrap();
     until("the server has left", || !crate::trees::is_alive(pid)).await;
+}
+
+#[tokio::test]
+async fn a_guard_is_the_small_program_and_without_it_the_large_one() {
+    let built = Path::new(env!("CARGO_BIN_EXE_callboard"));
+    let apart = tempfile::tempdir().unwrap();
+    let alone = apart.path().join("callboard");
+    let linked = std::fs::hard_link(built, &alone);
+    linked.or_else(|_| std::fs::copy(built, &alone).map(|_| ())).unwrap();
+    // Beside the third lies a program of that name that is none, as after half an update.
+    let odd = tempfile::tempdir().unwrap();
+    std::fs::copy("/bin/true", odd.path().join("callboard-guard")).unwrap();
+    let updated = odd.path().join("callboard");
+    std::fs::rename(&alone, &updated).and_then(|()| std::fs::hard_link(&updated, &alone)).unwrap();
+    for (host, guard) in [(built, "callboard-guard"), (&alone, "callboard"), (&updated, "callboard")] {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("trace");
+        let entry = json!({"command": program(), "args": ["--trace", file]});
+        let config = home.path().join("mcp.json");
+        std::fs::write(config, json!({"mcpServers": {"s": entry}}).to_string()).unwrap();
+        let mut command = std::process::Command::new(host);
+        command.args(["mcp", "status", "--watch", "--mcp-config", "mcp.json"]).current_dir(home.path());
+        command.env_clear().env("HOME", home.path()).stdin(Stdio::null()).stdout(Stdio::null());
+        let mut host = command.spawn().unwrap();
+        until("the server runs", || !trace(&file, "start").is_empty()).await;
+        let parent = i32::try_from(trace(&file, "start")[0]["ppid"].as_i64().unwrap()).unwrap();
+        let exe = std::fs::read_link(format!("/proc/{parent}/exe")).unwrap();
+        assert_eq!(exe.file_name().unwrap(), guard);
+        host.kill().unwrap();
+        host.wait().unwrap();
+        until("the guard has left", || !crate::trees::is_alive(parent)).await;
+    }
 }
 
 #[tokio::test]

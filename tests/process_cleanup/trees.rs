@@ -157,7 +157,7 @@ pub fn plan(specs: Vec<ServerSpec>) -> RuntimePlan {
 
 /// The guards of the built program.
 pub fn guarding(leases: Option<PathBuf>) -> Guarding {
-    Guarding { program: env!("CARGO_BIN_EXE_callboard").into(), leases }
+    Guarding { program: env!("CARGO_BIN_EXE_callboard").into(), spare: None, leases }
 }
 
 /// State and parent of a process that is there, zombies too.

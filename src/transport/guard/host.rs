@@ -5,6 +5,7 @@
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::Once;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use super::lease::{self, Lease};
 use super::passing;
 use super::proc::{self, Identity};
 use super::wire::{Launch, REPORT, Report, Stage, Step};
-use super::{GUARD_VERB, Guarding, keeper, tree};
+use super::{GUARD_VERB, Guarding, VERSION, keeper, tree};
 use crate::transport::process::{Ended, Pipes, StartFault};
 use crate::transport::{StdioLaunch, task};
 
@@ -52,13 +53,17 @@ pub(in crate::transport) async fn start(
 ) -> Result<(Guarded, Pipes), StartFault> {
     let (launch, guarding) = (launch.clone(), guarding.clone());
     // Given up meanwhile, what it returns is dropped, and the guard ends the server.
-    match task::blocking(move || begin(&launch, &guarding)).await {
+    let begin = move || match (begin(&launch, &guarding, &guarding.program), &guarding.spare) {
+        (Err(StartFault::Guard(_)), Some(spare)) => begin(&launch, &guarding, spare),
+        (begun, _) => begun,
+    };
+    match task::blocking(begin).await {
         Some(begun) => begun,
         None => Err(StartFault::Guard("the task that starts servers was lost".to_owned())),
     }
 }
 
-fn begin(launch: &StdioLaunch, guarding: &Guarding) -> Result<(Guarded, Pipes), StartFault> {
+fn begin(launch: &StdioLaunch, guarding: &Guarding, program: &Path) -> Result<(Guarded, Pipes), StartFault> {
     adopt();
     let failed = |error: io::Error| StartFault::Guard(error.to_string());
     let spec = Launch {
@@ -71,7 +76,7 @@ fn begin(launch: &StdioLaunch, guarding: &Guarding) -> Result<(Guarded, Pipes), 
     let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(|error| failed(error.into()));
     let ((in_read, in_write), (out_read, out_write), (err_read, err_write)) = (pipe()?, pipe()?, pipe()?);
     let (mut control, theirs) = UnixStream::pair().map_err(failed)?;
-    let guard = spawn(guarding, theirs).map_err(failed)?;
+    let guard = spawn(program, theirs).map_err(failed)?;
     let pid = guard.id().and_then(|pid| i32::try_from(pid).ok());
     control.set_read_timeout(Some(START_MAX)).map_err(failed)?;
     control.set_write_timeout(Some(START_MAX)).map_err(failed)?;
@@ -105,9 +110,9 @@ fn begin(launch: &StdioLaunch, guarding: &Guarding) -> Result<(Guarded, Pipes), 
 }
 
 /// The command holds the other end of the socket; it is gone when this returns.
-fn spawn(guarding: &Guarding, control: UnixStream) -> io::Result<Child> {
-    let mut command = Command::new(&guarding.program);
-    command.arg0("callboard").arg(GUARD_VERB).env_clear();
+fn spawn(program: &Path, control: UnixStream) -> io::Result<Child> {
+    let mut command = Command::new(program);
+    command.arg0("callboard").args([GUARD_VERB, VERSION]).env_clear();
     command.stdin(OwnedFd::from(control)).stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn()
 }

@@ -4,7 +4,7 @@
 //! that names no guard, servers have a process group and nothing more.
 //!
 //! `host` is this process's side; `keeper` is the guard; `stage` is the step between guard and
-//! server (`callboard __exec`); `wire` is what they say to each other, `passing` how; `course`
+//! server (`callboard __exec`); `callboard-guard` is both and nothing else, to save memory; `wire` is what they say to each other, `passing` how; `course`
 //! decides; `tree` and `proc` look at processes; `lease` survives a crash of all of them.
 
 #[cfg(target_os = "linux")]
@@ -32,6 +32,10 @@ use std::process::ExitCode;
 
 /// The verb under which the program is a guard.
 pub const GUARD_VERB: &str = "__guard";
+/// What both sides must agree on; a guard of another version does nothing and leaves.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+1");
+/// The small program that is a guard and nothing else, beside `callboard`.
+const SMALL: &str = "callboard-guard";
 /// The verb under which the program becomes a server: `__exec PID`, PID being its guard's.
 pub const EXEC_VERB: &str = "__exec";
 /// Where a program finds itself, whatever was done to its file since it started.
@@ -41,18 +45,28 @@ const SELF: &str = "/proc/self/exe";
 /// guard leaves behind is handed to it, and ended by it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guarding {
-    /// A program that hands its words to [`answer`] before anything else: `callboard`.
+    /// A program that hands its words to [`answer`] before anything else: `callboard-guard`, or
+    /// `callboard` itself.
     pub program: PathBuf,
+    /// Another one, for when that is not there or is of another version.
+    pub spare: Option<PathBuf>,
     /// Folder of the leases, by which the next start finds what a crash of host *and* guard
     /// left behind; `None` keeps none.
     pub leases: Option<PathBuf>,
 }
 
 impl Guarding {
-    /// This very program as the guard, with leases below its state folder if there is one. Only for
-    /// a program that calls [`answer`]. `None` where there are no guards.
+    /// The guard beside this very program, or else this program itself, with leases below the
+    /// state folder if there is one. Only for a program that calls [`answer`]. `None` where there are no guards.
     pub fn of_this_program(home: Option<&Path>) -> Option<Self> {
-        cfg!(target_os = "linux").then(|| Self { program: PathBuf::from(SELF), leases: home.map(leases) })
+        let this = PathBuf::from(SELF);
+        let small =
+            std::env::current_exe().ok().map(|exe| exe.with_file_name(SMALL)).filter(|exe| exe.is_file());
+        let (program, spare) = match small {
+            Some(small) => (small, Some(this)),
+            None => (this, None),
+        };
+        cfg!(target_os = "linux").then(|| Self { program, spare, leases: home.map(leases) })
     }
 }
 
@@ -66,7 +80,7 @@ pub fn leases(home: &Path) -> PathBuf {
 pub fn answer(argv: &[OsString]) -> Option<ExitCode> {
     #[cfg(target_os = "linux")]
     match argv {
-        [_, verb] if verb == GUARD_VERB => return Some(keeper::main()),
+        [_, verb, version] if verb == GUARD_VERB && version == VERSION => return Some(keeper::main()),
         [_, verb, guard] if verb == EXEC_VERB => return Some(stage::main(guard)),
         _ => {}
     }
