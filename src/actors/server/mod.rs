@@ -16,6 +16,8 @@ mod pause;
 mod poll;
 mod reference;
 mod show;
+#[cfg(test)]
+mod stale_tests;
 mod state;
 
 pub(crate) use actor::{ServerActor, ServerArgs};
