@@ -160,6 +160,8 @@ pub struct ServerView {
     pub next_attempt: Option<SystemTime>,
     /// The start limit has passed, and the process still lives.
     pub late: bool,
+    /// A connection of it is still being ended: its process has not left yet.
+    pub leaving: bool,
     /// Its lists have been read since it became ready.
     pub listed: bool,
     /// Counts its connections.
@@ -236,6 +238,7 @@ impl ServerView {
             fix: None,
             next_attempt: None,
             late: false,
+            leaving: false,
             listed: false,
             generation: Generation::default(),
             restarts: 0,

@@ -61,7 +61,7 @@ pub async fn with_runtime<T>(
 
 /// Ends all servers; on a terminal a line on stderr says meanwhile that they are awaited.
 async fn shutdown(ctx: &Ctx, runtime: Runtime) {
-    let views = runtime.watch(&[]).look();
+    let mut watch = runtime.watch(&[]);
     let done = runtime.shutdown();
     tokio::pin!(done);
     if !ctx.term.stderr || ctx.global.json {
@@ -69,16 +69,26 @@ async fn shutdown(ctx: &Ctx, runtime: Runtime) {
     }
     if tokio::time::timeout(SHOW_AFTER, &mut done).await.is_err() {
         let mut line = StatusLine::new(ctx.term.width_err);
-        line.show(&ending_text(&views));
-        done.await;
+        loop {
+            line.show(&ending_text(&watch.look()));
+            if tokio::time::timeout(REDRAW_AFTER, &mut done).await.is_ok() {
+                return;
+            }
+        }
     }
 }
 
-/// One line that says that servers have not left yet.
+/// How often the line about servers that linger is brought up to date.
+const REDRAW_AFTER: Duration = Duration::from_millis(200);
+
+/// One line that says which servers have not left yet.
 fn ending_text(views: &[ServerView]) -> String {
-    let whom = match views {
-        [one] => one.id.as_str(),
-        _ => "the servers",
+    let lingers = |view: &&ServerView| view.leaving || view.state == LifeState::Draining;
+    let names: Vec<&str> = views.iter().filter(lingers).map(|view| view.id.as_str()).collect();
+    let whom = match names.len() {
+        0 => "the servers".to_owned(),
+        n if n > NAMES_MAX => format!("{} and {} more", names[..NAMES_MAX].join(", "), n - NAMES_MAX),
+        _ => names.join(", "),
     };
     format!("waiting for {whom} to end; Ctrl-C does not wait")
 }
@@ -298,9 +308,14 @@ mod tests {
 
     #[test]
     fn a_slow_end_says_what_is_awaited() {
-        let views = [view("a", LifeState::Stopped), view("b", LifeState::Stopped)];
-        assert_eq!(ending_text(&views[..1]), "waiting for a to end; Ctrl-C does not wait");
+        let mut views: Vec<ServerView> = (0..9).map(|n| view(&format!("s{n}"), LifeState::Stopped)).collect();
         assert_eq!(ending_text(&views), "waiting for the servers to end; Ctrl-C does not wait");
+        views[2].leaving = true;
+        assert_eq!(ending_text(&views), "waiting for s2 to end; Ctrl-C does not wait");
+        views[5].state = LifeState::Draining;
+        assert_eq!(ending_text(&views), "waiting for s2, s5 to end; Ctrl-C does not wait");
+        views.iter_mut().for_each(|view| view.leaving = true);
+        assert_eq!(ending_text(&views), "waiting for s0, s1, s2, s3 and 5 more to end; Ctrl-C does not wait");
     }
 
     #[test]

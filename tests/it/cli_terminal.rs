@@ -197,3 +197,21 @@ fn a_watched_status_is_drawn_over_and_ends_on_ctrl_c() {
     assert_eq!(code, 130, "{shown}");
     assert!(!shown.contains("error"), "it was asked to end: {shown}");
 }
+
+#[test]
+fn a_server_that_lingers_at_the_end_is_named_and_the_others_are_not() {
+    let home = Home::new();
+    let gate = home.project().join("gate");
+    assert!(std::process::Command::new("mkfifo").arg(&gate).status().unwrap().success());
+    let server = |name: &str| format!("{} __demo-server {name}", env!("CARGO_BIN_EXE_callboard"));
+    let lingers = format!("trap '' TERM; {}; read -r line <'{}'", server("notes"), gate.display());
+    let quick = format!("exec {}", server("clock"));
+    let entry = |script: String| json!({"command": "sh", "args": ["-c", script]});
+    home.user(&json!({"mcpServers": {"lingers": entry(lingers), "quick": entry(quick)}}).to_string());
+    let mut open = File::options().read(true).write(true).open(&gate).unwrap();
+    let mut screen = Screen::run(&home, 80, &["mcp", "status"], &[]);
+    screen.until("waiting for lingers to end; Ctrl-C does not wait");
+    open.write_all(b"leave\n").unwrap();
+    let (_, code) = screen.end();
+    assert_eq!(code, 0);
+}

@@ -92,6 +92,7 @@ impl ServerState {
         };
         self.view.warnings = self.warnings();
         self.view.listed = self.live.is_some() && self.catalog.listed;
+        self.view.leaving = !self.closing.is_empty();
     }
 
     /// What the link counted since the last look belongs into the view.

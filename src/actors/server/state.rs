@@ -71,7 +71,7 @@ pub(crate) struct ServerState {
     /// Since when nobody uses it.
     pub(super) idle_since: Option<Monotonic>,
     /// Connections that are being ended in order.
-    closing: BTreeMap<Generation, TaskHandle>,
+    pub(super) closing: BTreeMap<Generation, TaskHandle>,
     pub(super) law: RestartLaw,
     pub(super) jitter: Jitter,
     remembered: Option<Revision>,
@@ -373,6 +373,7 @@ impl ServerState {
 
     pub(super) fn disconnected(&mut self, generation: Generation) {
         self.closing.remove(&generation);
+        self.dirty = true;
         self.finish_stop();
     }
 
