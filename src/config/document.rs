@@ -600,8 +600,8 @@ mod tests {
         assert_eq!(
             told,
             [
-                ("mcpServers.s.env.K", Some((4, 22))),
-                ("mcpServers.s.command", Some((4, 33))),
+                ("mcpServers.s.env.K", Some((4, 21))),
+                ("mcpServers.s.command", Some((4, 32))),
                 ("mcpServers.s", Some((3, 2)))
             ]
         );
