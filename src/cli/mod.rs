@@ -29,6 +29,8 @@ pub mod once;
 pub mod out;
 pub mod pages;
 pub mod parameters;
+#[cfg(test)]
+mod property_tests;
 pub mod save;
 pub mod session;
 pub mod status;
