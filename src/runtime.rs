@@ -2,9 +2,11 @@
 //! snapshots, and shuts down in order. The edges see this and nothing below.
 
 mod connectors;
+mod keeper;
 mod reload;
 mod wait;
 
+use self::keeper::Keeper;
 pub use self::reload::{Refused, Reloaded, ReloadedServer};
 pub use self::wait::{ViewWatch, is_settled};
 
@@ -24,11 +26,12 @@ use crate::actors::supervisor::SupervisorRef;
 use crate::catalog::merge::Catalog;
 use crate::config::diff::Change;
 use crate::config::load::{Env, Loaded};
-use crate::config::spec::{NamingStyle, ServerSet};
+use crate::config::spec::{Entry, EntryState, NamingStyle, ServerSet};
 use crate::id::ServerId;
 use crate::shaping::redact::Redactor;
 use crate::transport::DuplexPeer;
 use crate::transport::guard::{self, Guarding};
+use crate::transport::kept::{self, KeptAll};
 use crate::transport::memory::{self, Revisions};
 use crate::transport::task;
 use crate::view::ServerView;
@@ -45,6 +48,8 @@ pub struct RuntimePlan {
     /// Only these start by themselves, lazy or not; `None` means all that are eager, and lazy ones
     /// of which nothing is known.
     pub only: Option<BTreeSet<ServerId>>,
+    /// Nothing will be called: a lazy server whose catalogue is kept is not started for `only`.
+    pub only_to_look: bool,
     /// In-process peers in place of the configured transport: built-in servers, tests.
     pub in_process: BTreeMap<ServerId, DuplexPeer>,
     /// Variables of this process that children may see.
@@ -57,6 +62,8 @@ pub struct RuntimePlan {
     pub guard: Option<Guarding>,
     /// Where the revisions that servers spoke are remembered between runs; `None` forgets.
     pub memory: Option<PathBuf>,
+    /// The folder in which what servers offer is kept between runs; `None` forgets.
+    pub catalogs: Option<PathBuf>,
     /// How often the lists of a server that does not announce changes are read again; `None`
     /// means never.
     pub poll: Option<Duration>,
@@ -77,12 +84,14 @@ impl Default for RuntimePlan {
         Self {
             servers: ServerSet::default(),
             only: None,
+            only_to_look: false,
             in_process: BTreeMap::new(),
             host_env: BTreeMap::new(),
             env_passthrough: Vec::new(),
             roots: Vec::new(),
             guard: None,
             memory: None,
+            catalogs: None,
             poll: None,
             naming: NamingStyle::default(),
             name_len_max: 64,
@@ -104,6 +113,7 @@ impl RuntimePlan {
             env_passthrough: settings.env_passthrough.clone(),
             roots: settings.roots.clone(),
             memory: loaded.home.as_deref().ok().map(memory::file),
+            catalogs: loaded.home.as_deref().ok().map(kept::folder),
             poll: settings.refresh_poll,
             naming: settings.naming,
             name_len_max: settings.name_len_max,
@@ -139,6 +149,8 @@ pub struct Runtime {
     remembered: Revisions,
     /// Ends what crashed hosts left behind.
     sweep: Option<task::Owned>,
+    /// Keeps what servers offer, when there is a place for it.
+    keeper: Option<Keeper>,
 }
 
 /// A core actor could not be started: the runtime of tokio is shutting down.
@@ -186,7 +198,8 @@ impl Runtime {
         let sweep = leases.map(|folder| task::spawn(end_left_overs(folder)));
         let memory = plan.memory.clone();
         let remembered = memory.as_deref().map(memory::load).unwrap_or_default();
-        let runtime = Self {
+        let keeper = None;
+        let mut runtime = Self {
             frontend,
             supervisor,
             registry,
@@ -197,15 +210,21 @@ impl Runtime {
             memory,
             remembered,
             sweep,
+            keeper,
         };
-        runtime.apply(&plan).await;
+        let kept = kept_of(&plan).await;
+        runtime.apply(&plan, kept.clone()).await;
+        runtime.keeper = plan
+            .catalogs
+            .clone()
+            .map(|folder| Keeper::start(folder, runtime.catalog.clone(), runtime.directory.clone(), &kept));
         Ok(runtime)
     }
 
     /// Makes the servers equal to the plan; what became of each.
-    async fn apply(&self, plan: &RuntimePlan) -> Vec<Change> {
+    async fn apply(&self, plan: &RuntimePlan, kept: KeptAll) -> Vec<Change> {
         let redactor = Arc::new(Redactor::new(&plan.servers.secrets));
-        self.supervisor.apply(connectors::plan(plan, &self.remembered), redactor).await
+        self.supervisor.apply(connectors::plan(plan, &self.remembered, kept), redactor).await
     }
 
     /// The way to call.
@@ -302,10 +321,24 @@ impl Runtime {
     /// Ends everything in order: refuse, drain, stop all servers in parallel.
     pub async fn shutdown(self) {
         self.remember();
-        self.supervisor.shutdown().await;
+        let keep = async {
+            if let Some(keeper) = self.keeper {
+                keeper.finish().await;
+            }
+        };
+        tokio::join!(keep, self.supervisor.shutdown());
         if let Some(sweep) = self.sweep {
             sweep.join().await;
         }
         let _ = self.root.stop_and_wait(None, None).await;
     }
+}
+
+/// What is kept of the servers of a plan that may run. A file that can't be read is as none.
+async fn kept_of(plan: &RuntimePlan) -> KeptAll {
+    let Some(folder) = plan.catalogs.clone() else { return KeptAll::new() };
+    let able = plan.servers.entries.iter().filter(|entry| matches!(entry.state, EntryState::Ready(_)));
+    let entries: Vec<Entry> = able.cloned().collect();
+    let read = tokio::task::spawn_blocking(move || kept::load(&folder, entries.iter()));
+    read.await.unwrap_or_default()
 }

@@ -3,7 +3,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::config::spec::{Entry, Trust};
+use crate::catalog::items::ServerCatalog;
+use crate::config::spec::{Entry, ToolFilter, Trust};
 use crate::id::{Generation, ServerId};
 use crate::shaping::render::one_line;
 
@@ -164,6 +165,9 @@ pub struct ServerView {
     pub leaving: bool,
     /// Its lists have been read since it became ready.
     pub listed: bool,
+    /// What it offers is from an earlier run, and was last seen to be so then; `None` once it was
+    /// asked in this one.
+    pub kept_from: Option<SystemTime>,
     /// Counts its connections.
     pub generation: Generation,
     /// Restarts after unexpected ends.
@@ -226,6 +230,21 @@ pub struct ItemCounts {
 }
 
 impl ServerView {
+    /// Takes over the figures of what a server offers, as far as `filter` lists it.
+    pub fn show_counts(&mut self, catalog: &ServerCatalog, filter: &ToolFilter) {
+        let listed = || catalog.tools.items.iter().filter(|item| filter.keeps(&item.name));
+        let tools = listed().count();
+        self.counts = ItemCounts {
+            tools,
+            quarantined: catalog.tools.quarantined.len(),
+            filtered: catalog.tools.items.len() - tools,
+            resources: catalog.resources.items.len(),
+            templates: catalog.templates.items.len(),
+            prompts: catalog.prompts.items.len(),
+        };
+        self.definition_bytes = listed().map(|item| item.raw.len() as u64).sum();
+    }
+
     /// A server in that state of which nothing else is known, since `since`.
     pub fn unknown(id: ServerId, transport: &'static str, state: LifeState, since: SystemTime) -> Self {
         Self {
@@ -240,6 +259,7 @@ impl ServerView {
             late: false,
             leaving: false,
             listed: false,
+            kept_from: None,
             generation: Generation::default(),
             restarts: 0,
             breaker: BreakerView::default(),

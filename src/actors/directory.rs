@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::server::ServerRef;
 use crate::config::spec::{Entry, ServerSpec};
-use crate::id::ServerId;
+use crate::id::{Generation, ServerId};
 use crate::view::ServerView;
 
 /// One configured name.
@@ -22,6 +22,8 @@ pub struct DirectoryEntry {
     pub spec: Option<Arc<ServerSpec>>,
     /// The entry it was made from.
     pub entry: Arc<Entry>,
+    /// The first generation that belongs to this entry.
+    pub first: Generation,
 }
 
 /// All configured names.

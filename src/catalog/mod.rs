@@ -5,6 +5,7 @@
 pub mod definition;
 pub mod items;
 mod json;
+pub mod kept;
 pub mod merge;
 pub mod naming;
 pub mod pages;

@@ -221,7 +221,7 @@ impl Drop for StatusLine {
 /// Longest wait for one server when the user sets none: longer than its own start limits.
 pub const WAIT_MAX: Duration = Duration::from_secs(15 * 60);
 
-/// Waits for one server. `Ok` when it is ready and its lists are read; else why not.
+/// Waits for one server. `Ok` when it is ready and its lists are read, or need not be; else why not.
 pub async fn ready(
     ctx: &Ctx,
     runtime: &Runtime,
@@ -232,6 +232,8 @@ pub async fn ready(
     let views = waiting(ctx, runtime, runtime.settle(wanted, within.unwrap_or(WAIT_MAX))).await;
     match views.into_iter().find(|view| view.id == *server) {
         Some(view) if view.state == LifeState::Ready && view.listed => Ok(view),
+        // What it offers is known, and nobody asked to start it.
+        Some(view) if view.state == LifeState::Dormant && view.kept_from.is_some() => Ok(view),
         Some(view) => Err(unavailable(ctx, &view)),
         None => Err(Failure::unknown_server(server.as_str(), [])),
     }

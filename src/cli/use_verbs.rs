@@ -28,7 +28,7 @@ use crate::catalog::merge::Catalog;
 use crate::catalog::prompt;
 use crate::config::spec::EntryState;
 use crate::id::ServerId;
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, RuntimePlan};
 use crate::shaping::render::{BlockKind, Rendered, render_prompt, render_resource};
 use crate::view::ServerView;
 
@@ -74,10 +74,11 @@ async fn look<T>(
         let picked = pick(ctx, args.server.as_deref(), &args.once)?;
         let (ctx, server) = (picked.ctx.as_ref(), std::slice::from_ref(&picked.server));
         let body = async |runtime: &Runtime| {
-            ready(ctx, runtime, &picked.server, args.timeout).await?;
-            answer(ctx, take(&runtime.catalog(), server), false)
+            let view = ready(ctx, runtime, &picked.server, args.timeout).await?;
+            let answer = answer(ctx, take(&runtime.catalog(), server), false)?;
+            Ok(answer.warn(from_before(std::slice::from_ref(&view))))
         };
-        return answering(ctx, schema, plan(ctx, server), body, |failure| failure).await;
+        return answering(ctx, schema, looking(ctx, server), body, |failure| failure).await;
     }
     let body = async |runtime: &Runtime| {
         let views = settle_all(ctx, runtime, args.timeout).await;
@@ -85,7 +86,21 @@ async fn look<T>(
         let answer = answer(ctx, take(&runtime.catalog(), &servers), true)?;
         Ok(of_several(ctx, &views, answer))
     };
-    answering(ctx, schema, plan(ctx, &[]), body, |failure| failure).await
+    answering(ctx, schema, looking(ctx, &[]), body, |failure| failure).await
+}
+
+/// The plan of a verb that calls nothing: a lazy server whose lists are known is not started.
+fn looking(ctx: &Ctx, servers: &[ServerId]) -> RuntimePlan {
+    RuntimePlan { only_to_look: true, ..plan(ctx, servers) }
+}
+
+/// A word about every server whose lists are those of an earlier run.
+fn from_before(views: &[ServerView]) -> Vec<String> {
+    let kept = views.iter().filter_map(|view| Some((view, view.kept_from?)));
+    kept.map(|(view, at)| {
+        format!("{}: not started; its lists are those of {}", view.id, humantime::format_rfc3339_seconds(at))
+    })
+    .collect()
 }
 
 /// The answer with a word about every server that could not be asked; not ok when none could.
@@ -96,6 +111,7 @@ fn of_several(ctx: &Ctx, views: &[ServerView], mut answer: Answer) -> Answer {
         answer.exit = Exit::Unavailable;
     }
     let mut warnings: Vec<String> = broken().map(|view| unavailable(ctx, view).message).collect();
+    warnings.extend(from_before(views));
     warnings.extend(ctx.source_warnings());
     warnings.append(&mut answer.warnings);
     Answer { warnings, ..answer }

@@ -11,15 +11,22 @@ use crate::actors::server::Autostart;
 use crate::actors::supervisor::Planned;
 use crate::config::child_env::{Withheld, child_env};
 use crate::config::spec::{Entry, EntryState, ServerSpec, StartMode, TransportSpec};
+use crate::transport::kept::{Kept, KeptAll};
 use crate::transport::memory::Revisions;
 use crate::transport::{Connector, HttpEndpoint, LinkFault, Root, StdioLaunch};
 use crate::wire::era::Revision;
 
 /// One planned server per entry.
-pub(super) fn plan(plan: &RuntimePlan, remembered: &Revisions) -> Vec<Planned> {
+pub(super) fn plan(plan: &RuntimePlan, remembered: &Revisions, mut kept: KeptAll) -> Vec<Planned> {
     let roots: Vec<Root> = plan.roots.iter().filter_map(|folder| root(folder)).collect();
     let entries = plan.servers.entries.iter();
-    entries.map(|entry| planned(plan, entry, &roots, remembered.get(&entry.hash).copied())).collect()
+    entries
+        .map(|entry| {
+            let known =
+                Known { revision: remembered.get(&entry.hash).copied(), kept: kept.remove(&entry.id) };
+            planned(plan, entry, &roots, known)
+        })
+        .collect()
 }
 
 /// A folder as servers are told about it; `None` for one that is not absolute.
@@ -29,7 +36,13 @@ fn root(folder: &Path) -> Option<Root> {
     Some(Root { uri, name })
 }
 
-fn planned(plan: &RuntimePlan, entry: &Entry, roots: &[Root], remembered: Option<Revision>) -> Planned {
+/// What is known of a server from earlier runs.
+struct Known {
+    revision: Option<Revision>,
+    kept: Option<Kept>,
+}
+
+fn planned(plan: &RuntimePlan, entry: &Entry, roots: &[Root], known: Known) -> Planned {
     let withheld = match &entry.state {
         EntryState::Ready(spec) if matches!(spec.transport, TransportSpec::Stdio { .. }) => {
             Withheld::of(&plan.host_env, &child_env(&plan.host_env, spec, &plan.env_passthrough))
@@ -46,20 +59,25 @@ fn planned(plan: &RuntimePlan, entry: &Entry, roots: &[Root], remembered: Option
         connector,
         roots: roots.to_vec(),
         withheld,
-        remembered,
+        remembered: known.revision,
         poll: plan.poll,
-        autostart: autostart(plan, entry),
+        autostart: autostart(plan, entry, known.kept.is_some()),
+        kept: known.kept,
     }
 }
 
 /// A server that was asked for starts, lazy or not. Otherwise one that is eager does, and one of
 /// which nothing is known.
-fn autostart(plan: &RuntimePlan, entry: &Entry) -> Autostart {
+fn autostart(plan: &RuntimePlan, entry: &Entry, is_known: bool) -> Autostart {
     match (&plan.only, &entry.state) {
         (_, EntryState::Disabled | EntryState::Pending | EntryState::Invalid) => Autostart::No,
-        (Some(only), EntryState::Ready(_)) if only.contains(&entry.id) => Autostart::ToUse,
+        (Some(only), EntryState::Ready(spec)) if only.contains(&entry.id) => {
+            let rests = plan.only_to_look && is_known && spec.start == StartMode::Lazy;
+            if rests { Autostart::No } else { Autostart::ToUse }
+        }
         (Some(_), EntryState::Ready(_)) => Autostart::No,
         (None, EntryState::Ready(spec)) if spec.start == StartMode::Eager => Autostart::ToUse,
+        (None, EntryState::Ready(_)) if is_known => Autostart::No,
         (None, EntryState::Ready(_)) => Autostart::ToLearn,
     }
 }

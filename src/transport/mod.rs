@@ -7,6 +7,7 @@ pub mod guard;
 pub mod handshake;
 pub mod http;
 pub mod inbound;
+pub mod kept;
 pub mod link;
 pub mod list;
 pub mod liveness;

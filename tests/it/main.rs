@@ -22,6 +22,7 @@ mod freshness;
 mod handshake;
 mod http;
 mod idling;
+mod keeping;
 mod naming;
 mod network;
 mod noise;

@@ -16,6 +16,7 @@ use crate::config::spec::ServerSpec;
 use crate::policy::lifecycle::Event;
 use crate::shaping::redact::Redactor;
 use crate::time::Monotonic;
+use crate::transport::kept::Kept;
 use crate::transport::{Connector, LinkFault, Root};
 use crate::view::ServerView;
 use crate::wire::era::Revision;
@@ -41,6 +42,8 @@ pub(crate) struct ServerArgs {
     pub redactor: Arc<Redactor>,
     /// How often the lists of a server that does not announce changes are read again.
     pub poll: Option<Duration>,
+    /// What it offered in an earlier run.
+    pub kept: Option<Kept>,
     /// Whether it starts by itself.
     pub autostart: Autostart,
     /// The HTTP client that all servers share.

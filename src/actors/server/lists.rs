@@ -11,7 +11,6 @@ use crate::policy::refresh::Found;
 use crate::time::Monotonic;
 use crate::transport::http::MirroredParams;
 use crate::transport::{Connector, list};
-use crate::view::ItemCounts;
 use crate::wire::era::Era;
 
 impl ServerState {
@@ -67,6 +66,7 @@ impl ServerState {
         let done = self.lists.is_empty() && !self.catalog.listed;
         if done {
             Arc::make_mut(&mut self.catalog).listed = true;
+            self.view.kept_from = None;
         }
         // What is the same is not handed over again: nobody has to merge or look for it.
         if done || found == Found::Changed {
@@ -110,6 +110,13 @@ impl ServerState {
         Found::Changed
     }
 
+    /// Until its tools are read, what was kept says which parameters are to be mirrored.
+    pub(super) fn foresee_params(&mut self) {
+        if self.mirrors_params() && self.view.kept_from.is_some() {
+            self.mirrored = Arc::new(MirroredParams::vet(&mut self.catalog.tools.clone()));
+        }
+    }
+
     /// Whether parameters may have to be mirrored in headers: modern HTTP alone has that.
     fn mirrors_params(&self) -> bool {
         let modern = |live: &Live| live.established.revision.era() == Era::Modern;
@@ -118,19 +125,7 @@ impl ServerState {
 
     /// Hands the catalogue to the registry and its figures to the view.
     pub(super) fn publish_catalog(&mut self) {
-        let filter = &self.args.spec.filter;
-        let listed = |item: &Arc<crate::catalog::items::Item>| filter.keeps(&item.name);
-        let tools = self.catalog.tools.items.iter().filter(|item| listed(item)).count();
-        self.view.counts = ItemCounts {
-            tools,
-            quarantined: self.catalog.tools.quarantined.len(),
-            filtered: self.catalog.tools.items.len() - tools,
-            resources: self.catalog.resources.items.len(),
-            templates: self.catalog.templates.items.len(),
-            prompts: self.catalog.prompts.items.len(),
-        };
-        let kept = self.catalog.tools.items.iter().filter(|item| listed(item));
-        self.view.definition_bytes = kept.map(|item| item.raw.len() as u64).sum();
+        self.view.show_counts(&self.catalog, &self.args.spec.filter);
         self.args.registry.publish(self.catalog.clone(), self.args.spec.filter.clone());
         self.dirty = true;
     }

@@ -98,6 +98,7 @@ impl Stage {
             registry: registry.clone(),
             redactor: Arc::new(Redactor::new(&[])),
             poll: None,
+            kept: None,
             autostart: Autostart::ToUse,
             http: crate::transport::http::Client::new(),
         };

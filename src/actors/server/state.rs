@@ -134,7 +134,10 @@ impl ServerState {
             liveness: None,
             pause: Pause::default(),
             calls: HashMap::new(),
-            catalog: Arc::new(ServerCatalog::empty(id, generation)),
+            catalog: match &args.kept {
+                Some(kept) => kept.catalog.clone(),
+                None => Arc::new(ServerCatalog::empty(id, generation)),
+            },
             mirrored: Arc::default(),
             lists: BTreeMap::new(),
             refreshes: BTreeMap::new(),
@@ -260,6 +263,7 @@ impl ServerState {
         let meta = Arc::new(established.meta.clone());
         self.live = Some(Live { link, established: Arc::new(established), meta, _watcher: watcher });
         self.law.ready(Monotonic::now());
+        self.foresee_params();
         self.feed(Event::Connected);
         self.begin_lists();
     }

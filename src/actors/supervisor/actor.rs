@@ -19,6 +19,7 @@ use crate::config::spec::{Entry, EntryState};
 use crate::id::{Generation, ServerId};
 use crate::shaping::redact::Redactor;
 use crate::time::{self, Monotonic};
+use crate::transport::kept::Kept;
 use crate::transport::{Connector, LinkFault, Root};
 use crate::view::{LifeState, ParkReason, ServerView};
 use crate::wire::era::Revision;
@@ -33,6 +34,8 @@ pub(crate) struct Planned {
     pub remembered: Option<Revision>,
     /// How often the lists of a server that does not announce changes are read again.
     pub poll: Option<Duration>,
+    /// What it offered in an earlier run.
+    pub kept: Option<Kept>,
     /// Whether it starts by itself.
     pub autostart: Autostart,
 }
@@ -204,6 +207,12 @@ impl SupervisorState {
         self.args.registry.keep(self.speakers());
         for id in fresh {
             let Some(mut child) = self.children.remove(&id) else { continue };
+            if let Some(args) = &child.args
+                && let Some(kept) = &args.kept
+            {
+                // Listed before anybody can ask for it; from now on the actor speaks for itself.
+                self.args.registry.publish(kept.catalog.clone(), args.spec.filter.clone());
+            }
             self.start(&mut child).await;
             self.children.insert(id, child);
         }
@@ -233,8 +242,13 @@ impl SupervisorState {
         let old = self.children.remove(&id);
         // A view of its own: the replaced actor still writes to the old one while it drains.
         let generation = old.as_ref().map(|child| child.view.borrow().generation).unwrap_or_default();
-        let first = initial_view(&planned.entry, planned.autostart);
-        let view = watch::channel(ServerView { generation, ..first }).0;
+        let mut first = ServerView { generation, ..initial_view(&planned.entry, planned.autostart) };
+        let kept = planned.kept.map(|kept| kept.of(generation.next()));
+        if let (Some(kept), EntryState::Ready(spec)) = (&kept, &planned.entry.state) {
+            first.show_counts(&kept.catalog, &spec.filter);
+            first.kept_from = Some(kept.at);
+        }
+        let view = watch::channel(first).0;
         let args = match &planned.entry.state {
             EntryState::Ready(spec) => Some(ServerArgs {
                 spec: spec.clone(),
@@ -243,6 +257,7 @@ impl SupervisorState {
                 withheld: planned.withheld,
                 remembered: planned.remembered,
                 poll: planned.poll,
+                kept: kept.clone(),
                 view: view.clone(),
                 registry: self.args.registry.clone(),
                 redactor: redactor.clone(),
@@ -328,6 +343,7 @@ impl SupervisorState {
                 view: child.view.subscribe(),
                 spec: child.args.as_ref().map(|args| args.spec.clone()),
                 entry: child.entry.clone(),
+                first: child.first,
             };
             (id.clone(), entry)
         });

@@ -80,7 +80,7 @@ impl Files {
         let issues: Vec<String> = loaded.issues().map(ToString::to_string).collect();
         assert!(issues.is_empty(), "{issues:?}");
         let plan = RuntimePlan::of(&loaded, &options.env);
-        RuntimePlan { in_process: self.peers.clone(), memory: None, ..plan }
+        RuntimePlan { in_process: self.peers.clone(), memory: None, catalogs: None, ..plan }
     }
 
     /// What runs then, settled.
