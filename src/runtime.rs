@@ -77,6 +77,9 @@ pub struct RuntimePlan {
     pub in_flight_max: usize,
     /// What the policy goes by.
     pub gate: Gate,
+    /// The seed of everything random, so that a run can be repeated; `None` for one that is
+    /// different in every process.
+    pub seed: Option<u64>,
 }
 
 impl Default for RuntimePlan {
@@ -98,6 +101,7 @@ impl Default for RuntimePlan {
             reserved: Vec::new(),
             in_flight_max: 1024,
             gate: Gate::default(),
+            seed: None,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Floor 3. The random numbers that spread restarts in time. Seeded from the process's
-//! own random state; a given seed gives a given sequence.
+//! own random state, unless the host runs on a seed: then every server has its own sequence,
+//! the same in every run.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -13,9 +14,14 @@ impl Jitter {
         Self(seed)
     }
 
-    /// A generator that is different in every process and for every name.
-    pub(crate) fn for_name(name: &str) -> Self {
-        Self::seeded(RandomState::new().hash_one(name))
+    /// A generator that is different for every name, and in every process but for a given seed.
+    pub(crate) fn for_name(name: &str, seed: Option<u64>) -> Self {
+        match seed {
+            Some(seed) => {
+                Self::seeded(name.bytes().fold(seed, |mix, byte| Self::seeded(mix ^ u64::from(byte)).next()))
+            }
+            None => Self::seeded(RandomState::new().hash_one(name)),
+        }
     }
 
     /// The next number, uniform over all of `u64`.
@@ -40,6 +46,11 @@ mod tests {
         };
         assert_eq!(take(7), take(7));
         assert_ne!(take(7), take(8));
+        let named = |name, seed| Jitter::for_name(name, seed).next();
+        assert_eq!(named("a", Some(7)), named("a", Some(7)));
+        assert_ne!(named("a", Some(7)), named("b", Some(7)));
+        assert_ne!(named("a", Some(7)), named("a", Some(8)));
+        assert_ne!(named("a", None), named("a", None));
         let high = take(7).iter().filter(|n| **n > u64::MAX / 2).count();
         assert!((400..600).contains(&high), "{high}");
     }

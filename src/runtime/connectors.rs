@@ -63,6 +63,7 @@ fn planned(plan: &RuntimePlan, entry: &Entry, roots: &[Root], known: Known) -> P
         poll: plan.poll,
         autostart: autostart(plan, entry, known.kept.is_some()),
         kept: known.kept,
+        seed: plan.seed,
     }
 }
 

@@ -46,6 +46,8 @@ pub(crate) struct ServerArgs {
     pub kept: Option<Kept>,
     /// Whether it starts by itself.
     pub autostart: Autostart,
+    /// The seed of what is random; `None` for one of the process's own.
+    pub seed: Option<u64>,
     /// The HTTP client that all servers share.
     pub http: crate::transport::http::Client,
 }

@@ -89,6 +89,7 @@ impl Stage {
         let first = ServerView::unknown("s".into(), "stdio", LifeState::Connecting, time::wall());
         let (view_out, view) = watch::channel(first);
         let args = ServerArgs {
+            seed: None,
             spec: Arc::new(ServerSpec::new("s", transport)),
             connector: Ok(Connector::Duplex(peer())),
             roots: Vec::new(),

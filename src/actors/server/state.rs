@@ -1,7 +1,7 @@
 //! The state of one server actor and what its actions do. Only the actor's handlers
 //! call in here; nothing waits.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ pub(crate) struct ServerState {
     pub(super) generation: Generation,
     pub(super) live: Option<Live>,
     pub(super) attempt: Option<(Attempt, TaskHandle)>,
-    timers: HashMap<&'static str, TaskHandle>,
+    timers: BTreeMap<&'static str, TaskHandle>,
     /// What it was started for.
     pub(super) started: Autostart,
     /// Since when nobody uses it.
@@ -83,7 +83,7 @@ pub(crate) struct ServerState {
     pub(super) suspects: Vec<Pass>,
     pub(super) liveness: Option<TaskHandle>,
     pub(super) pause: Pause,
-    pub(super) calls: HashMap<CallId, TaskHandle>,
+    pub(super) calls: BTreeMap<CallId, TaskHandle>,
     pub(super) catalog: Arc<ServerCatalog>,
     /// Parameters that tools want in headers (modern HTTP).
     pub(super) mirrored: Arc<MirroredParams>,
@@ -119,12 +119,12 @@ impl ServerState {
             generation,
             live: None,
             attempt: None,
-            timers: HashMap::new(),
+            timers: BTreeMap::new(),
             started: args.autostart,
             idle_since: None,
             closing: BTreeMap::new(),
             law: RestartLaw::new(args.spec.restart),
-            jitter: Jitter::for_name(args.spec.id.as_str()),
+            jitter: Jitter::for_name(args.spec.id.as_str(), args.seed),
             remembered: args.remembered,
             rate: args.spec.rate.map(RateLimit::new),
             bulkhead: Bulkhead::new(args.spec.limits.in_flight, args.spec.limits.queue),
@@ -133,7 +133,7 @@ impl ServerState {
             suspects: Vec::new(),
             liveness: None,
             pause: Pause::default(),
-            calls: HashMap::new(),
+            calls: BTreeMap::new(),
             catalog: match &args.kept {
                 Some(kept) => kept.catalog.clone(),
                 None => Arc::new(ServerCatalog::empty(id, generation)),

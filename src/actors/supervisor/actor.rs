@@ -38,6 +38,8 @@ pub(crate) struct Planned {
     pub kept: Option<Kept>,
     /// Whether it starts by itself.
     pub autostart: Autostart,
+    /// The seed of what is random; `None` for one of the process's own.
+    pub seed: Option<u64>,
 }
 
 /// What the supervisor is told.
@@ -262,6 +264,7 @@ impl SupervisorState {
                 registry: self.args.registry.clone(),
                 redactor: redactor.clone(),
                 autostart: planned.autostart,
+                seed: planned.seed,
                 http: self.http.clone(),
             }),
             EntryState::Disabled | EntryState::Pending | EntryState::Invalid => None,
