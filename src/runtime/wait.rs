@@ -47,12 +47,18 @@ impl ViewWatch {
     /// Resolves when something changed since the last look. Cancel-safe.
     pub async fn changed(&mut self) {
         let mut changes: FuturesUnordered<_> = self.views.iter_mut().map(|view| view.changed()).collect();
-        tokio::select! {
-            Some(_) = changes.next() => {}
-            _ = self.directory.changed() => {}
-        }
+        let directory = tokio::select! {
+            biased;
+            _ = self.directory.changed() => true,
+            Some(_) = changes.next() => false,
+        };
         drop(changes);
-        self.renew_if_replaced();
+        if directory {
+            // A server may have been added; the next look must not miss it.
+            self.renew();
+        } else {
+            self.renew_if_replaced();
+        }
     }
 
     fn renew_if_replaced(&mut self) {

@@ -17,6 +17,7 @@ mod cli_terminal;
 mod concurrency;
 mod configuration;
 mod demo;
+mod following;
 mod framing;
 mod freshness;
 mod handshake;
