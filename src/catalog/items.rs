@@ -211,6 +211,8 @@ pub struct ItemList {
     pub incomplete: bool,
     /// Why the list could not be read the last time: what it holds is from before, or nothing.
     pub unread: Option<String>,
+    /// Why the walk over its pages broke off, if it did: what it holds is a beginning.
+    pub broken: Option<String>,
     /// Whether a page said `nextCursor: null`: harmless here, and some clients reject the whole list.
     pub null_cursor: bool,
 }

@@ -114,8 +114,9 @@ impl PageWalk {
         if self.pages == 0 {
             self.failed = Some(cause.to_owned());
         } else {
-            let page = self.pages + 1;
-            self.list.warnings.push(format!("{}: page {page} failed: {cause}", self.kind.method()));
+            let cause = format!("{}: page {} failed: {cause}", self.kind.method(), self.pages + 1);
+            self.list.warnings.push(cause.clone());
+            self.list.broken = Some(cause);
             self.list.incomplete = true;
         }
         WalkStep::Done

@@ -2,7 +2,7 @@
 //! or definition alone, names that lead where they should.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use callboard::call::{ErrorCode, Target};
@@ -137,6 +137,40 @@ async fn a_failing_list_leaves_the_server_ready_and_the_others_listed() {
     assert_eq!(views[0].state, LifeState::Ready);
     assert!(views[0].warnings.iter().any(|w| w.contains("db down")), "{:?}", views[0].warnings);
     assert_eq!(runtime.catalog().tools.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refresh_that_breaks_off_keeps_the_tools_that_were_known() {
+    let broken = Arc::new(AtomicBool::new(false));
+    let breaks = broken.clone();
+    let runtime = one(move |m: &Value, w: &Wire| {
+        if method_of(m) != "tools/list" {
+            if method_of(m) == "tools/call" {
+                breaks.store(true, Ordering::Relaxed);
+                w.line(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#);
+                w.result(m, "{}");
+            } else {
+                good(m, w);
+            }
+            return;
+        }
+        let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
+        match m["params"]["cursor"].as_str() {
+            None => w.result(m, &json!({"tools": [tool("echo")], "nextCursor": "2"}).to_string()),
+            Some(_) if breaks.load(Ordering::Relaxed) => w.result(m, r#"{"tools":"gone"}"#),
+            Some(_) => w.result(m, &json!({"tools": [tool("other")]}).to_string()),
+        }
+    })
+    .await;
+    assert_eq!(runtime.catalog().tools.len(), 2);
+    for _ in 0..2 {
+        call(&runtime, "s", "echo").await.unwrap();
+        tokio::time::advance(Duration::from_secs(5)).await;
+        idle().await;
+        assert_eq!(runtime.catalog().tools.len(), 2, "what was known stays");
+    }
+    let warnings = runtime.status().remove(0).warnings;
+    assert!(warnings.iter().any(|text| text.contains("page 2 failed")), "{warnings:?}");
 }
 
 #[tokio::test(start_paused = true)]

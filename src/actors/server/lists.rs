@@ -83,9 +83,19 @@ impl ServerState {
         self.wake_for(kind, again);
     }
 
+    /// A list that breaks off after its first pages is better than nothing, and worse than a whole one
+    /// that is known.
+    fn better_than_known(&self, kind: ListKind, list: ItemList) -> Result<ItemList, String> {
+        let known = self.catalog.list(kind);
+        match list.broken {
+            Some(cause) if known.broken.is_none() && !known.items.is_empty() => Err(cause),
+            _ => Ok(list),
+        }
+    }
+
     /// Takes over a list that was read. One that failed keeps what was known, and says so.
     fn take_list(&mut self, kind: ListKind, list: Result<ItemList, String>) -> Found {
-        let mut list = match list {
+        let mut list = match list.and_then(|list| self.better_than_known(kind, list)) {
             Ok(list) => list,
             Err(cause) => {
                 let announced = self.live.as_ref().is_some_and(|live| live.established.offers.tools);
