@@ -1,0 +1,206 @@
+//! The judge is judged: each promise has records that break it, and the oracle notices every one.
+//! A record that nobody touched breaks none.
+
+use callboard::call::{Delivery, ErrorCode};
+use callboard::view::{LifeState, ParkReason};
+
+use super::oracle::{Promise, breaches};
+use super::schedule::{CallPlan, FaultKind, LAST_CALLS, Schedule, What};
+use super::trace::{Entry, Fact, Outcome};
+use super::world::{self, Run};
+
+/// A run of two servers, the first of them healthy, with a few calls and one crash.
+fn sound() -> Run {
+    let mut schedule = Schedule::of(1);
+    schedule.servers.truncate(2);
+    for server in &mut schedule.servers {
+        (server.tools, server.page, server.start, server.lazy, server.trusted) = (3, 0, 0, false, false);
+        (server.idle, server.total, server.rate) = (10_000, 30_000, None);
+    }
+    (schedule.servers[0].healthy, schedule.servers[1].healthy) = (true, false);
+    let call = |nonce: u64, server| CallPlan {
+        nonce,
+        at: 1_000 * (nonce + 1),
+        what: What::Tool(0),
+        delay: 10,
+        server,
+        ..CallPlan::nowhere()
+    };
+    schedule.calls = vec![call(0, 0), call(1, 1), call(2, 0), call(3, 1)];
+    schedule.calls[2].leave = Some(5);
+    schedule.faults = vec![super::schedule::FaultPlan {
+        at: 1_500,
+        server: 1,
+        kind: FaultKind::CrashAfter,
+        lasts: 1_000,
+        uses: 1,
+        arg: 1,
+        lists: false,
+    }];
+    schedule.acts.clear();
+    world::run(&schedule)
+}
+
+/// Changes a sound run and expects exactly that promise to be broken.
+#[track_caller]
+fn breaks(promise: Promise, change: impl FnOnce(&mut Run)) {
+    let mut run = sound();
+    assert_eq!(breaches(&run), [], "the run is sound");
+    change(&mut run);
+    let found = breaches(&run);
+    assert!(found.iter().any(|breach| breach.promise == promise), "{promise:?} is not noticed: {found:?}");
+}
+
+fn place(run: &Run, wanted: impl Fn(&Fact) -> bool) -> usize {
+    run.trace.iter().position(|entry| wanted(&entry.fact)).expect("it happened")
+}
+
+fn end_of(run: &mut Run, call: u64) -> &mut Entry {
+    let at = place(run, |fact| matches!(fact, Fact::Ended { nonce, .. } if *nonce == call));
+    &mut run.trace[at]
+}
+
+fn ends(run: &mut Run, call: u64, with: Outcome) {
+    end_of(run, call).fact = Fact::Ended { nonce: call, outcome: with };
+}
+
+fn failed(code: ErrorCode, delivery: Delivery, text: &str) -> Outcome {
+    Outcome::Failed { code, delivery, text: text.to_owned() }
+}
+
+#[test]
+fn a_panic_is_noticed() {
+    breaks(Promise::V0, |run| run.end.panics = 1);
+}
+
+#[test]
+fn a_lost_or_doubled_or_late_outcome_is_noticed() {
+    breaks(Promise::V1, |run| {
+        let at = place(run, |fact| matches!(fact, Fact::Ended { nonce: 1, .. }));
+        run.trace.remove(at);
+    });
+    breaks(Promise::V1, |run| {
+        let again = end_of(run, 1).clone();
+        run.trace.push(again);
+    });
+    breaks(Promise::V1, |run| end_of(run, 1).at += 40_000);
+}
+
+#[test]
+fn a_cancellation_told_twice_or_not_at_all_is_noticed() {
+    let told = |run: &Run| place(run, |fact| matches!(fact, Fact::Cancelled { server: 0, .. }));
+    breaks(Promise::V1, |run| {
+        let again = run.trace[told(run)].clone();
+        run.trace.push(again);
+    });
+    breaks(Promise::V1, |run| {
+        let at = told(run);
+        run.trace.remove(at);
+    });
+}
+
+#[test]
+fn an_answer_of_another_call_or_server_is_noticed() {
+    let answered = |nonce, server: &str| Outcome::Answered { nonce, server: server.to_owned(), elapsed: 10 };
+    breaks(Promise::V2, |run| ends(run, 0, answered(1, "alpha")));
+    breaks(Promise::V2, |run| ends(run, 0, answered(0, "beta")));
+}
+
+#[test]
+fn a_second_run_of_a_call_and_a_false_word_about_delivery_are_noticed() {
+    breaks(Promise::V3, |run| {
+        let at = place(run, |fact| matches!(fact, Fact::Executed { nonce: 1, .. }));
+        let again = run.trace[at].clone();
+        run.trace.push(again);
+    });
+    breaks(Promise::V3, |run| {
+        ends(run, 1, failed(ErrorCode::ConnectionLost, Delivery::NotSent, "beta: nothing was sent"));
+    });
+    breaks(Promise::V3, |run| run.trace.retain(|e| !matches!(e.fact, Fact::Executed { nonce: 0, .. })));
+}
+
+#[test]
+fn a_sixth_restart_in_a_minute_is_noticed() {
+    breaks(Promise::V5, |run| {
+        for conn in 10..15 {
+            run.trace.push(Entry { at: 59_000 + conn, fact: Fact::Connected { server: 1, conn } });
+        }
+        let at = 3_000;
+        run.trace.insert(0, Entry { at, fact: Fact::Connected { server: 1, conn: 9 } });
+        run.trace.push(Entry { at: 60_000, fact: Fact::Connected { server: 1, conn: 16 } });
+    });
+}
+
+#[test]
+fn a_healthy_server_that_is_slower_or_fails_is_noticed() {
+    breaks(Promise::V6, |run| {
+        ends(run, 0, Outcome::Answered { nonce: 0, server: "alpha".to_owned(), elapsed: 11 });
+    });
+    breaks(Promise::V6, |run| ends(run, 0, failed(ErrorCode::Busy, Delivery::NotSent, "alpha is busy")));
+    breaks(Promise::V6, |run| {
+        let ready = place(run, |fact| matches!(fact, Fact::State { server: 0, state: LifeState::Ready }));
+        run.trace[ready].at += 5;
+    });
+}
+
+#[test]
+fn a_server_that_stays_away_is_noticed() {
+    let state = |state| {
+        move |run: &mut Run| {
+            run.end.settled.insert(1, state);
+        }
+    };
+    breaks(Promise::V7, state(LifeState::Connecting));
+    breaks(Promise::V7, state(LifeState::Dormant));
+    breaks(Promise::V7, state(LifeState::Parked(ParkReason::ConfigError)));
+    breaks(Promise::V7, state(LifeState::Parked(ParkReason::GivenUp)));
+    breaks(Promise::V7, |run| {
+        ends(run, LAST_CALLS + 1, failed(ErrorCode::NotReady, Delivery::NotSent, "beta is not ready"));
+    });
+}
+
+#[test]
+fn whatever_is_still_held_is_noticed() {
+    breaks(Promise::V8, |run| {
+        run.end.busy.insert(1, (1, 0));
+    });
+    breaks(Promise::V8, |run| {
+        run.end.busy.insert(1, (0, 1));
+    });
+    breaks(Promise::V8, |run| run.end.permits_missing = 1);
+    breaks(Promise::V8, |run| run.end.tasks_after = 1);
+    breaks(Promise::V8, |run| {
+        run.end.open.insert(1, 2);
+    });
+    breaks(Promise::V8, |run| {
+        run.end.open_after.insert(1, 1);
+    });
+}
+
+#[test]
+fn a_catalogue_that_lacks_or_invents_or_confuses_is_noticed() {
+    breaks(Promise::V9, |run| {
+        run.end.catalog.insert(1, vec!["echo".to_owned()]);
+    });
+    breaks(Promise::V9, |run| {
+        run.end.catalog.remove(&0);
+    });
+    breaks(Promise::V9, |run| {
+        run.end.renewed.insert(1, vec!["old".to_owned()]);
+    });
+    breaks(Promise::V9, |run| {
+        run.end.wanted.insert(1, false);
+    });
+    breaks(Promise::V9, |run| {
+        let again = run.end.exposed[0].clone();
+        run.end.exposed.push(again);
+    });
+    breaks(Promise::V9, |run| run.end.exposed[0].0 = "not a name".to_owned());
+}
+
+#[test]
+fn a_refusal_without_a_name_and_a_bug_are_noticed() {
+    breaks(Promise::V12, |run| ends(run, 1, failed(ErrorCode::Busy, Delivery::Unknown, "try again later")));
+    breaks(Promise::V12, |run| ends(run, 1, failed(ErrorCode::Busy, Delivery::Unknown, "")));
+    breaks(Promise::V12, |run| ends(run, 1, failed(ErrorCode::Internal, Delivery::Unknown, "beta: a bug")));
+}
