@@ -480,3 +480,29 @@ async fn a_call_is_sent_again_only_where_a_second_run_does_no_harm() {
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_may_have_run_is_never_called_not_sent_because_its_second_try_found_no_place() {
+    let mut narrow = lively("s");
+    (narrow.limits.in_flight, narrow.limits.queue) = (1, 1);
+    let runtime = Fleet::default()
+        .with(narrow, |m: &Value, w: &Wire| {
+            if m["params"]["uri"] == "x://dies" { w.hang_up() } else { echo(m, w) }
+        })
+        .ready()
+        .await;
+    let read = |uri: &str| {
+        let mut request = request("s", "", &json!({ "uri": uri }).to_string());
+        request.target = callboard::call::Target::Direct {
+            server: "s".into(),
+            kind: callboard::call::ItemKind::Resource,
+            name: uri.to_owned(),
+        };
+        let frontend = runtime.frontend();
+        async move { frontend.call(request, None).await }
+    };
+    let (first, second) = tokio::join!(read("x://dies"), read("x://fine"));
+    second.expect("it waited for its turn");
+    let error = first.unwrap_err();
+    assert_eq!((error.code, error.delivery), (ErrorCode::ConnectionLost, Delivery::Unknown), "{error}");
+}

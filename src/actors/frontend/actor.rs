@@ -90,8 +90,17 @@ impl Actor for FrontendActor {
             Ok(to) => {
                 let Arrival { request, events, reply, permit, admitted } = *arrival;
                 let (kind, name) = (to.kind, to.name);
-                let submission =
-                    Submission { request, kind, name, events, reply, permit, admitted, repeats: 0 };
+                let submission = Submission {
+                    request,
+                    kind,
+                    name,
+                    events,
+                    reply,
+                    permit,
+                    admitted,
+                    repeats: 0,
+                    failed: None,
+                };
                 to.server.submit(Box::new(submission));
             }
             Err(error) => {

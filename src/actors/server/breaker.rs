@@ -173,6 +173,7 @@ impl ServerState {
             && budget.fired(now).is_none();
         if !wanted || !self.replays.take() {
             self.view.calls_failed += 1;
+            let error = submission.told(error);
             let _ = submission.reply.send(Err(error));
             return;
         }
@@ -183,7 +184,8 @@ impl ServerState {
         submission.repeats += 1;
         budget.waits_again();
         tracing::debug!(server = %self.args.spec.id, call = submission.request.id.0, "call is sent again");
-        self.admit(submission, budget, Some(error));
+        submission.failed = Some(submission.told(error));
+        self.admit(submission, budget);
     }
 
     /// Whether a second run of this tool changes nothing more: its hints say so, and the server is believed.

@@ -82,6 +82,7 @@ pub(super) async fn run(
         Ok(go) => go,
         Err(none) => {
             if let Some(error) = none.error {
+                let error = submission.told(error);
                 let _ = submission.reply.send(Err(error));
             }
             let end = End::Failed(BreakerClass::Neutral);
@@ -128,6 +129,7 @@ pub(super) async fn run(
         }
         Ended::Failed(error) => {
             let class = error.class;
+            let error = submission.told(error);
             let _ = submission.reply.send(Err(error));
             End::Failed(class)
         }

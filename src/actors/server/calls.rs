@@ -28,18 +28,17 @@ impl ServerState {
             limits.idle.unwrap_or(timeouts.idle),
             limits.total.unwrap_or(timeouts.total),
         );
-        self.admit(submission, budget, None);
+        self.admit(submission, budget);
     }
 
-    /// Decides about one call: it runs, waits, or is refused. A refusal of one that is sent again is told by
-    /// the `first` failure, which says more.
-    pub(super) fn admit(&mut self, submission: Box<Submission>, budget: Budget, first: Option<CallError>) {
+    /// Decides about one call: it runs, waits, or is refused.
+    pub(super) fn admit(&mut self, submission: Box<Submission>, budget: Budget) {
         let error = match self.may_run(&budget) {
             Ok((pass, Verdict::Wait)) => return self.queue(submission, budget, pass, None),
             Ok((pass, _)) => return self.run_or_queue(submission, budget, pass),
             Err(error) => error,
         };
-        self.answer(submission, first.unwrap_or(error));
+        self.answer(submission, error);
     }
 
     /// Life, pause, breaker and rate, in this order: a pass, or the refusal.
@@ -85,9 +84,10 @@ impl ServerState {
         Ok(())
     }
 
-    fn answer(&mut self, submission: Box<Submission>, error: CallError) {
+    fn answer(&mut self, mut submission: Box<Submission>, error: CallError) {
         self.view.calls_failed += 1;
         let error = error.about(&submission.name);
+        let error = submission.told(error);
         let _ = submission.reply.send(Err(error));
     }
 

@@ -3,7 +3,7 @@
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::call::{BreakerClass, CallError, CallEvent, CallReply, CallRequest, ItemKind};
+use crate::call::{BreakerClass, CallError, CallEvent, CallReply, CallRequest, Delivery, ItemKind};
 use crate::catalog::items::{ItemList, ListKind};
 use crate::id::{CallId, Generation};
 use crate::policy::breaker::{Loss, Pass};
@@ -34,6 +34,19 @@ pub(crate) struct Submission {
     pub admitted: Monotonic,
     /// How often it was sent again.
     pub repeats: u32,
+    /// How it failed before it was sent again.
+    pub failed: Option<CallError>,
+}
+
+impl Submission {
+    /// What its caller is told when it ends with `error`. A try that never left says nothing about one
+    /// before it that may have run.
+    pub(crate) fn told(&mut self, error: CallError) -> CallError {
+        match self.failed.take() {
+            Some(before) if error.delivery == Delivery::NotSent => before,
+            _ => error,
+        }
+    }
 }
 
 /// How a call ended, for the books of the server actor.

@@ -57,6 +57,7 @@ impl ServerRef {
             permit,
             admitted,
             repeats: 0,
+            failed: None,
         }));
         answer.await.unwrap_or_else(|_| Err(actor_gone(&self.id)))
     }
