@@ -486,9 +486,12 @@ async fn a_call_that_may_have_run_is_never_called_not_sent_because_its_second_tr
     let mut narrow = lively("s");
     (narrow.limits.in_flight, narrow.limits.queue) = (1, 1);
     let runtime = Fleet::default()
-        .with(narrow, |m: &Value, w: &Wire| {
-            if m["params"]["uri"] == "x://dies" { w.hang_up() } else { echo(m, w) }
-        })
+        .with(
+            narrow,
+            |m: &Value, w: &Wire| {
+                if m["params"]["uri"] == "x://dies" { w.hang_up() } else { echo(m, w) }
+            },
+        )
         .ready()
         .await;
     let read = |uri: &str| {

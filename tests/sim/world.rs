@@ -112,7 +112,7 @@ async fn whole(schedule: &Schedule) -> (Vec<Entry>, End) {
         if act.act == Act::Restart {
             runtime.restart_server(&fleet.id(act.server));
         } else {
-            runtime.reload(&fleet.plan()).await;
+            runtime.reload(&fleet.plan()).await.expect("the plan can be read");
         }
     }
     for call in calls {
