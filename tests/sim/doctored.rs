@@ -2,7 +2,7 @@
 //! A record that nobody touched breaks none.
 
 use callboard::call::{Delivery, ErrorCode};
-use callboard::view::{LifeState, ParkReason};
+use callboard::view::{BreakerState, LifeState, ParkReason};
 
 use super::oracle::{Promise, breaches};
 use super::schedule::{CallPlan, FaultKind, LAST_CALLS, Schedule, What};
@@ -14,6 +14,7 @@ fn sound() -> Run {
     let mut schedule = Schedule::of(1);
     schedule.servers.truncate(2);
     for server in &mut schedule.servers {
+        (server.failures, server.open_for) = (3, 60_000);
         (server.tools, server.page, server.start, server.lazy, server.trusted) = (3, 0, 0, false, false);
         (server.idle, server.total, server.rate) = (10_000, 30_000, None);
     }
@@ -117,6 +118,28 @@ fn a_second_run_of_a_call_and_a_false_word_about_delivery_are_noticed() {
         ends(run, 1, failed(ErrorCode::ConnectionLost, Delivery::NotSent, "beta: nothing was sent"));
     });
     breaks(Promise::V3, |run| run.trace.retain(|e| !matches!(e.fact, Fact::Executed { nonce: 0, .. })));
+}
+
+/// A breaker of the second server that opened right before its second call.
+fn opened(run: &mut Run) {
+    let at = run.schedule.calls[3].at - 1;
+    let place = run.trace.iter().position(|entry| entry.at > at).expect("a call comes later");
+    run.trace.insert(place, Entry { at, fact: Fact::Breaker { server: 1, state: BreakerState::Open } });
+}
+
+#[test]
+fn a_call_behind_an_open_breaker_and_a_second_probe_are_noticed() {
+    breaks(Promise::V4, opened);
+    breaks(Promise::V4, |run| {
+        opened(run);
+        run.schedule.servers[1].open_for = 0;
+        for nonce in [100, 101] {
+            let at = 10_000;
+            run.trace.push(Entry { at, fact: Fact::Asked { nonce } });
+            run.trace.push(Entry { at, fact: Fact::Got { server: 1, conn: 1, nonce, id: nonce } });
+            run.trace.push(Entry { at: at + 5, fact: Fact::Ended { nonce, outcome: Outcome::Left } });
+        }
+    });
 }
 
 #[test]

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use callboard::config::spec::{
-    Entry, EntryState, Limits, Rate, Scope, ServerSpec, Source, StartMode, Timeouts, TransportSpec, Trust,
+    BreakerSpec, Entry, EntryState, Limits, Rate, Scope, ServerSpec, Source, StartMode, Timeouts,
+    TransportSpec, Trust,
 };
 use callboard::id::ServerId;
 use callboard::runtime::RuntimePlan;
@@ -141,6 +142,11 @@ fn spec(server: &ServerPlan, edition: u32) -> ServerSpec {
             queue: server.queue,
             frame_max: server.frame_max,
             ..Limits::default()
+        },
+        breaker: BreakerSpec {
+            failures: server.failures,
+            open_for: ms(server.open_for),
+            ..BreakerSpec::default()
         },
         rate: server.rate.map(|per_second| Rate { per_second, burst: per_second }),
         ..ServerSpec::new(server.name, transport)

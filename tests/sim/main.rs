@@ -134,6 +134,7 @@ fn every_kind_of_fault_acts_and_every_way_to_end_is_seen() {
     let missing: Vec<_> = FaultKind::ALL.iter().filter(|kind| !acted.contains(kind)).collect();
     assert!(missing.is_empty(), "these faults never act: {missing:?}");
     for code in [
+        "breaker_open",
         "busy",
         "connection_lost",
         "disabled",

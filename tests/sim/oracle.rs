@@ -1,6 +1,7 @@
 //! What must hold in every run, whatever went wrong in it. Each promise has a number; a breach
 //! says which one, and where. Pure: looks at a finished run and nothing else.
 
+mod breaker;
 mod calls;
 mod servers;
 
@@ -22,6 +23,8 @@ pub enum Promise {
     V2,
     /// Nothing runs twice unless the rules of repetition allow it; what was "not sent" never ran.
     V3,
+    /// Behind an open breaker nothing is heard of calls; then one probe at a time decides.
+    V4,
     /// At most five restarts in any sliding minute.
     V5,
     /// A healthy server answers exactly as fast as without the others.
@@ -93,6 +96,7 @@ fn stories(run: &Run) -> BTreeMap<u64, Story> {
 pub fn breaches(run: &Run) -> Vec<Breach> {
     let mut findings = Findings::default();
     findings.check(run.end.panics == 0, Promise::V0, || format!("{} panics", run.end.panics));
+    breaker::check(run, &mut findings);
     calls::check(run, &mut findings);
     servers::check(run, &mut findings);
     findings.0

@@ -54,6 +54,9 @@ pub struct ServerPlan {
     pub frame_max: usize,
     /// Calls per second and at once.
     pub rate: Option<u32>,
+    /// Failures in a row that open the breaker; 0 for never. It stays open for `open_for`.
+    pub failures: u32,
+    pub open_for: u64,
     /// Bytes that each direction of its pipe holds.
     pub pipe: usize,
     /// From a message of the handshake to its answer.
@@ -314,6 +317,8 @@ fn server(rng: &mut Rng, name: &'static str, first: bool) -> ServerPlan {
         permit: rng.pick(&[500, 5_000]),
         frame_max: rng.pick(&[4_096, 16_384, 65_536]),
         rate: (!healthy && rng.chance(8)).then(|| rng.pick(&[1, 3])),
+        failures: rng.pick(&[0, 1, 3, 3, 3]),
+        open_for: rng.pick(&[5_000, 60_000]),
         pipe: rng.pick(&[256, 4_096, 65_536]),
         start: rng.pick(&[0, 0, 5, 50, 400]),
     }

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use callboard::call::{Delivery, ErrorCode};
-use callboard::view::LifeState;
+use callboard::view::{BreakerState, LifeState};
 
 use super::schedule::{Act, FaultKind};
 
@@ -35,6 +35,8 @@ pub enum Fact {
     Acted { server: usize, act: Act },
     /// A view shows another state.
     State { server: usize, state: LifeState },
+    /// A view shows another state of the circuit breaker.
+    Breaker { server: usize, state: BreakerState },
 }
 
 /// How a call ended for its caller.

@@ -11,7 +11,7 @@ use callboard::actors::frontend::FrontendRef;
 use callboard::call::{CallLimits, CallReply, CallRequest, ErrorCode, ItemKind, Target};
 use callboard::id::{CallId, ServerId, SessionId};
 use callboard::runtime::{Runtime, ViewWatch};
-use callboard::view::LifeState;
+use callboard::view::{BreakerState, LifeState};
 use tokio::time::sleep_until;
 
 use super::entries::Fleet;
@@ -204,14 +204,17 @@ fn exposed(runtime: &Runtime, fleet: &Fleet) -> Vec<(String, usize, String)> {
 
 /// Follows the views and writes every change of a state down.
 async fn watch(mut views: ViewWatch, trace: Trace) {
-    let mut known: BTreeMap<ServerId, LifeState> = BTreeMap::new();
+    let mut known: BTreeMap<ServerId, (LifeState, BreakerState)> = BTreeMap::new();
     loop {
         for view in views.look() {
-            if known.insert(view.id.clone(), view.state) != Some(view.state) {
-                trace.note(Fact::State {
-                    server: super::entries::index_of(view.id.as_str()),
-                    state: view.state,
-                });
+            let server = super::entries::index_of(view.id.as_str());
+            let (state, breaker) = (view.state, view.breaker.state);
+            let before = known.insert(view.id, (state, breaker));
+            if before.is_none_or(|before| before.0 != state) {
+                trace.note(Fact::State { server, state });
+            }
+            if before.map_or(BreakerState::Closed, |before| before.1) != breaker {
+                trace.note(Fact::Breaker { server, state: breaker });
             }
         }
         views.changed().await;

@@ -1,10 +1,10 @@
 //! Promises about servers: V5, V7, V8, V9.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use callboard::view::{LifeState, ParkReason};
 
-use super::{Findings, Promise, stories};
+use super::{Findings, Promise, Story, stories};
 use crate::answers;
 use crate::schedule::{Act, LAST_CALLS};
 use crate::trace::{Fact, Outcome};
@@ -46,6 +46,7 @@ fn since_act(run: &Run, server: usize, until: usize) -> &[crate::trace::Entry] {
 }
 
 fn restarts(run: &Run, server: usize, findings: &mut Findings) {
+    let stories = stories(run);
     for (place, entry) in run.trace.iter().enumerate() {
         if !matches!(entry.fact, Fact::Connected { server: s, .. } if s == server) {
             continue;
@@ -56,11 +57,22 @@ fn restarts(run: &Run, server: usize, findings: &mut Findings) {
             epoch.iter().filter(|e| matches!(e.fact, Fact::Connected { server: s, .. } if s == server));
         // The first start is no restart, and neither is one for a call to a server that was given up.
         let restarts = starts.skip(1).filter(|e| e.at >= began).count();
+        // One that is given up and wanted by a waiting call in the same moment is not seen as given up.
         let demands = epoch.iter().filter(|e| e.at >= began && is_given_up(&e.fact, server)).count();
+        let demands = demands.max(usize::from(is_waited_for(run, &stories, server, entry.at)));
         findings.check(restarts <= RESTARTS_MAX + demands, Promise::V5, || {
             format!("{} was restarted {restarts} times in the minute before {}", name(run, server), entry.at)
         });
     }
+}
+
+fn is_waited_for(run: &Run, stories: &BTreeMap<u64, Story>, server: usize, at: u64) -> bool {
+    let mut calls = run.schedule.calls.iter().filter(|call| call.server == server);
+    calls.any(|call| {
+        stories.get(&call.nonce).is_some_and(|story| {
+            story.asked.iter().any(|asked| *asked <= at) && story.ended.iter().all(|(ended, _)| *ended >= at)
+        })
+    })
 }
 
 fn is_given_up(fact: &Fact, server: usize) -> bool {
