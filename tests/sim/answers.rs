@@ -31,8 +31,8 @@ pub fn nonce(params: &Value) -> Option<u64> {
 }
 
 /// A report of progress.
-pub fn progress(id: u64, report: u64) -> Vec<u8> {
-    notification("progress", &format!(r#"{{"progressToken":{id},"progress":{report}}}"#))
+pub fn progress(id: u64, report: u64, nonce: u64) -> Vec<u8> {
+    notification("progress", &format!(r#"{{"progressToken":{id},"progress":{report},"nonce":{nonce}}}"#))
 }
 
 fn notification(method: &str, params: &str) -> Vec<u8> {

@@ -5,7 +5,7 @@ use callboard::call::{Delivery, ErrorCode};
 use callboard::view::{BreakerState, LifeState, ParkReason};
 
 use super::oracle::{Promise, breaches};
-use super::schedule::{CallPlan, FaultKind, LAST_CALLS, Schedule, What};
+use super::schedule::{CallPlan, FaultKind, LAST_CALLS, PARTING_CALLS, Schedule, What};
 use super::trace::{Entry, Fact, Outcome};
 use super::world::{self, Run};
 
@@ -88,6 +88,19 @@ fn a_lost_or_doubled_or_late_outcome_is_noticed() {
 }
 
 #[test]
+fn a_limit_that_fires_early_and_a_shutdown_that_takes_long_are_noticed() {
+    let early = |code| move |run: &mut Run| ends(run, 1, failed(code, Delivery::Unknown, "beta: a limit"));
+    breaks(Promise::V1, early(ErrorCode::TimeoutTotal));
+    breaks(Promise::V1, early(ErrorCode::TimeoutIdle));
+    breaks(Promise::V1, |run| {
+        let done = place(run, |fact| matches!(fact, Fact::Shutdown { done: true }));
+        run.trace[done].at += 100;
+    });
+    breaks(Promise::V1, |run| run.trace.retain(|e| !matches!(e.fact, Fact::Shutdown { done: true })));
+    breaks(Promise::V1, |run| end_of(run, PARTING_CALLS).at += 3_000);
+}
+
+#[test]
 fn a_cancellation_told_twice_or_not_at_all_is_noticed() {
     let told = |run: &Run| place(run, |fact| matches!(fact, Fact::Cancelled { server: 0, .. }));
     breaks(Promise::V1, |run| {
@@ -105,6 +118,7 @@ fn an_answer_of_another_call_or_server_is_noticed() {
     let answered = |nonce, server: &str| Outcome::Answered { nonce, server: server.to_owned(), elapsed: 10 };
     breaks(Promise::V2, |run| ends(run, 0, answered(1, "alpha")));
     breaks(Promise::V2, |run| ends(run, 0, answered(0, "beta")));
+    breaks(Promise::V2, |run| run.trace.push(Entry { at: 5_000, fact: Fact::Told { nonce: 1, of: 3 } }));
 }
 
 #[test]
@@ -191,6 +205,7 @@ fn whatever_is_still_held_is_noticed() {
         run.end.busy.insert(1, (0, 1));
     });
     breaks(Promise::V8, |run| run.end.permits_missing = 1);
+    breaks(Promise::V8, |run| run.schedule.servers[0].in_flight = 0);
     breaks(Promise::V8, |run| run.end.tasks_after = 1);
     breaks(Promise::V8, |run| {
         run.end.open.insert(1, 2);

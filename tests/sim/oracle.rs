@@ -72,6 +72,8 @@ struct Story {
     /// Time, server, connection, id there.
     got: Vec<(u64, usize, u64, u64)>,
     executed: Vec<usize>,
+    /// The calls whose progress was told.
+    told: Vec<u64>,
 }
 
 fn stories(run: &Run) -> BTreeMap<u64, Story> {
@@ -85,6 +87,7 @@ fn stories(run: &Run) -> BTreeMap<u64, Story> {
             Fact::Got { server, conn, nonce, id } => {
                 stories.entry(*nonce).or_default().got.push((entry.at, *server, *conn, *id));
             }
+            Fact::Told { nonce, of } => stories.entry(*nonce).or_default().told.push(*of),
             Fact::Executed { server, nonce } => stories.entry(*nonce).or_default().executed.push(*server),
             _ => {}
         }
@@ -105,6 +108,6 @@ pub fn breaches(run: &Run) -> Vec<Breach> {
 /// The calls of a run, those after everything included.
 fn all_calls(run: &Run) -> Vec<CallPlan> {
     let wanted = run.end.wanted.iter().filter(|(_, wanted)| **wanted);
-    let last = wanted.map(|(server, _)| CallPlan::last(*server, 0));
+    let last = wanted.flat_map(|(server, _)| [CallPlan::last(*server, 0), CallPlan::parting(*server, 0)]);
     run.schedule.calls.iter().cloned().chain(last).collect()
 }

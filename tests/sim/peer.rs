@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
 use tokio::sync::watch;
 
 use super::answers;
-use super::schedule::{CallPlan, FaultKind, FaultPlan, Schedule, ServerPlan};
+use super::schedule::{CallPlan, FaultKind, FaultPlan, PARTING_CALLS, Schedule, ServerPlan};
 use super::trace::{Fact, Trace};
 
 /// One server of the schedule, over all of its connections.
@@ -334,7 +334,8 @@ impl Conn {
         let (server, conn) = (self.peer.index, self.number);
         self.peer.trace.note(Fact::Got { server, conn, nonce, id });
         let call = self.peer.calls.get(&nonce).cloned();
-        let (delay, reports) = call.map_or((0, 0), |call| (call.delay, call.reports));
+        let unplanned = if nonce >= PARTING_CALLS { CallPlan::parting(0, 0).delay } else { 0 };
+        let (delay, reports) = call.map_or((unplanned, 0), |call| (call.delay, call.reports));
         let fault = self.peer.fault(|fault| !fault.lists && fault.kind.is_of_an_answer());
         if fault.as_ref().is_some_and(|fault| fault.kind == FaultKind::CrashBefore) {
             self.ended = true;
@@ -342,7 +343,7 @@ impl Conn {
         }
         self.peer.trace.note(Fact::Executed { server, nonce });
         for report in 1..=reports {
-            self.soon(delay * report / (reports + 1), Due::Write(answers::progress(id, report)));
+            self.soon(delay * report / (reports + 1), Due::Write(answers::progress(id, report, nonce)));
         }
         let line = answers::result(id, &answers::body(nonce, self.peer.plan.name));
         match fault {

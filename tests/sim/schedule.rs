@@ -11,6 +11,8 @@ pub const TOOLS: [&str; 5] = ["echo", "read_it", "x.y", "x_y", "X-Y"];
 pub const HINTED: usize = 1;
 /// Nonces of the calls that are made after everything: one for each server.
 pub const LAST_CALLS: u64 = 1_000_000;
+/// Nonces of the calls that run when the host is shut down.
+pub const PARTING_CALLS: u64 = 2_000_000;
 /// Calls in one schedule; fewer than the host takes at once.
 const CALLS_MAX: u64 = 44;
 /// Names of servers.
@@ -222,6 +224,12 @@ impl CallPlan {
     /// The call that is made after everything, to see that a server answers.
     pub fn last(server: usize, at: u64) -> Self {
         Self { nonce: LAST_CALLS + server as u64, at, server, what: What::Tool(0), ..Self::nowhere() }
+    }
+
+    /// A call that takes longer than a shutdown leaves it.
+    pub fn parting(server: usize, at: u64) -> Self {
+        let what = What::Tool(0);
+        Self { nonce: PARTING_CALLS + server as u64, at, server, what, delay: 3_600_000, ..Self::nowhere() }
     }
 
     /// A call that no server can take.

@@ -29,6 +29,10 @@ pub enum Fact {
     Gone { server: usize, conn: u64, by_peer: bool },
     /// A caller asked.
     Asked { nonce: u64 },
+    /// A caller was told about progress of the call `of`.
+    Told { nonce: u64, of: u64 },
+    /// The host was asked to shut down, and then was.
+    Shutdown { done: bool },
     /// A caller's call ended.
     Ended { nonce: u64, outcome: Outcome },
     /// The operator acted.

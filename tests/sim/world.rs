@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use callboard::actors::frontend::FrontendRef;
-use callboard::call::{CallLimits, CallReply, CallRequest, ErrorCode, ItemKind, Target};
+use callboard::call::{CallEvent, CallLimits, CallReply, CallRequest, ErrorCode, ItemKind, Target};
 use callboard::id::{CallId, ServerId, SessionId};
 use callboard::runtime::{Runtime, ViewWatch};
 use callboard::view::{BreakerState, LifeState};
+use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 
 use super::entries::Fleet;
@@ -121,7 +122,18 @@ async fn whole(schedule: &Schedule) -> (Vec<Entry>, End) {
     sleep_until(trace.instant(schedule.ends())).await;
     let mut end = End::default();
     aftermath(&runtime, &fleet, &peers, &trace, &mut end).await;
+    let parting: Vec<_> = (0..schedule.servers.len())
+        .filter(|server| fleet.is_wanted(*server))
+        .map(|server| CallPlan::parting(server, trace.now()))
+        .map(|call| tokio::spawn(caller(runtime.frontend(), schedule.clone(), call, trace.clone())))
+        .collect();
+    pause(&trace, 100).await;
+    trace.note(Fact::Shutdown { done: false });
     runtime.shutdown().await;
+    trace.note(Fact::Shutdown { done: true });
+    for call in parting {
+        let _ = call.await;
+    }
     watcher.abort();
     sleep_until(trace.instant(trace.now() + STALL_MAX_MS)).await;
     end.open_after = peers.iter().map(|peer| (peer.index, peer.open())).collect();
@@ -232,11 +244,16 @@ async fn caller(frontend: FrontendRef, schedule: Schedule, call: CallPlan, trace
         }
     };
     let server = schedule.servers[call.server].name;
+    let (events, mut reports) = mpsc::channel(64);
     let outcome = tokio::select! {
         biased;
-        ended = frontend.call(request(server, &call), None) => outcome(ended),
+        ended = frontend.call(request(server, &call), Some(events)) => outcome(ended),
         () = leave => Outcome::Left,
     };
+    while let Ok(CallEvent::Progress(params)) = reports.try_recv() {
+        let params: serde_json::Value = serde_json::from_slice(&params).unwrap_or_default();
+        trace.note(Fact::Told { nonce: call.nonce, of: params["nonce"].as_u64().unwrap_or(u64::MAX) });
+    }
     trace.note(Fact::Ended { nonce: call.nonce, outcome });
 }
 

@@ -6,12 +6,14 @@ use callboard::call::{Delivery, ErrorCode};
 use callboard::view::LifeState;
 
 use super::{Findings, Promise, Story, all_calls, stories};
-use crate::schedule::{CallPlan, HINTED, LAST_CALLS, What};
+use crate::schedule::{CallPlan, HINTED, LAST_CALLS, PARTING_CALLS, What};
 use crate::trace::{Fact, Outcome};
 use crate::world::Run;
 
 /// What an outcome may be later than its limit, in milliseconds.
 const GRACE_MS: u64 = 20;
+/// How long calls may still run when their server is stopped.
+const DRAIN_MS: u64 = 2_000;
 
 pub(super) fn check(run: &Run, findings: &mut Findings) {
     let stories = stories(run);
@@ -20,11 +22,17 @@ pub(super) fn check(run: &Run, findings: &mut Findings) {
         let story = stories.get(&call.nonce).unwrap_or(&none);
         one_outcome(run, &call, story, findings);
         executions(run, &call, story, findings);
+        let foreign = story.told.iter().find(|of| **of != call.nonce);
+        findings.check(foreign.is_none(), Promise::V2, || {
+            format!("call {} was told about progress of {foreign:?}", call.nonce)
+        });
         if let Some((_, outcome)) = story.ended.first() {
             own_answer(run, &call, outcome, findings);
             named(run, &call, outcome, findings);
         }
     }
+    parting(run, &stories, findings);
+    places(run, &stories, findings);
     told_once(run, findings);
     unchanged(run, &stories, findings);
 }
@@ -36,9 +44,63 @@ fn one_outcome(run: &Run, call: &CallPlan, story: &Story, findings: &mut Finding
     });
     let (Some(asked), Some((ended, outcome))) = (story.asked.first(), story.ended.first()) else { return };
     let limit = run.schedule.total(call);
+    early(run, call, ended - asked, outcome, findings);
     findings.check(ended - asked <= limit + GRACE_MS, Promise::V1, || {
         format!("call {nonce} took {} ms, its limit is {limit} ms: {outcome:?}", ended - asked)
     });
+}
+
+/// A limit never fires before its time.
+fn early(run: &Run, call: &CallPlan, took: u64, outcome: &Outcome, findings: &mut Findings) {
+    let Outcome::Failed { code, .. } = outcome else { return };
+    let least = match code {
+        ErrorCode::TimeoutTotal => run.schedule.total(call),
+        ErrorCode::TimeoutIdle => call.idle.unwrap_or(run.schedule.servers[call.server].idle),
+        _ => 0,
+    };
+    findings.check(took >= least, Promise::V1, || {
+        format!("call {} ended as {code} after {took} ms, the limit is {least} ms", call.nonce)
+    });
+}
+
+/// What runs when the host is shut down has its end before the drain limit is over, and so has the host.
+fn parting(run: &Run, stories: &BTreeMap<u64, Story>, findings: &mut Findings) {
+    let at = |wanted: bool| {
+        let is_it = |fact: &Fact| matches!(fact, Fact::Shutdown { done } if *done == wanted);
+        run.trace.iter().find(|entry| is_it(&entry.fact)).map(|entry| entry.at)
+    };
+    let (Some(began), Some(done)) = (at(false), at(true)) else {
+        findings.check(false, Promise::V1, || "the shutdown did not come to an end".to_owned());
+        return;
+    };
+    findings.check(done - began <= DRAIN_MS + GRACE_MS, Promise::V1, || {
+        format!("the shutdown took {} ms", done - began)
+    });
+    for (nonce, story) in stories.range(PARTING_CALLS..) {
+        let ended = story.ended.first().map(|(ended, _)| *ended);
+        findings.check(ended.is_some_and(|ended| ended <= done + GRACE_MS), Promise::V1, || {
+            format!("call {nonce} ended at {ended:?}, the host was gone at {done}")
+        });
+    }
+}
+
+/// No more calls are out on one connection than the entry allows.
+fn places(run: &Run, stories: &BTreeMap<u64, Story>, findings: &mut Findings) {
+    let mut out: BTreeMap<(usize, u64), Vec<(u64, u64)>> = BTreeMap::new();
+    for story in stories.values() {
+        if let ([(got, server, conn, _)], Some((ended, _))) = (&story.got[..], story.ended.first()) {
+            out.entry((*server, *conn)).or_default().push((*got, *ended));
+        }
+    }
+    for ((server, conn), calls) in out {
+        let max = run.schedule.servers[server].in_flight;
+        for (at, _) in &calls {
+            let count = calls.iter().filter(|(got, ended)| got <= at && ended > at).count();
+            findings.check(count <= max, Promise::V8, || {
+                format!("{count} calls are out on {server}, connection {conn}, at {at}; {max} may be")
+            });
+        }
+    }
 }
 
 fn own_answer(run: &Run, call: &CallPlan, outcome: &Outcome, findings: &mut Findings) {
