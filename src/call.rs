@@ -84,6 +84,23 @@ pub struct CallRequest {
     pub grant: Option<Grant>,
 }
 
+impl CallRequest {
+    /// The kind of item that is called. An exposed name is that of a tool.
+    pub fn kind(&self) -> ItemKind {
+        match self.target {
+            Target::Exposed(_) => ItemKind::Tool,
+            Target::Direct { kind, .. } => kind,
+        }
+    }
+
+    /// The name it goes by: the raw one as soon as the target is direct.
+    pub fn name(&self) -> &str {
+        match &self.target {
+            Target::Exposed(name) | Target::Direct { name, .. } => name,
+        }
+    }
+}
+
 /// A person's approval of one tool of one server, for one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {

@@ -3,6 +3,7 @@
 
 use std::future::Future;
 
+use futures_util::FutureExt;
 use ractor::{ActorRef, Message};
 
 /// Why a task has no result.
@@ -54,11 +55,11 @@ pub(crate) fn spawn<M: Message>(
     lost: impl FnOnce(Lost) -> M + Send + 'static,
 ) -> TaskHandle {
     let mut report = Report { to: to.clone(), lost: Some(lost) };
-    TaskHandle(tokio::spawn(async move {
-        let message = work.await;
+    // Not an `async` block: that would keep room for `work` twice.
+    TaskHandle(tokio::spawn(work.map(move |message| {
         report.lost.take();
         let _ = report.to.cast(message);
-    }))
+    })))
 }
 
 /// Casts `message` to `to` at that instant, unless the handle is dropped before.

@@ -107,8 +107,7 @@ pub async fn run(
         Era::Legacy => legacy_opened(link, kind, settings).await?,
         Era::Modern => modern_first(link, kind, settings).await?,
     };
-    link.inbound.set_revision(established.revision);
-    link.carrier.established(established.revision);
+    link.established(established.revision);
     if established.revision.era() == Era::Legacy {
         link.notify(splice::notification("notifications/initialized", None));
     }
@@ -327,12 +326,8 @@ pub(super) async fn ask(
         meta,
     };
     let parts = splice::request(&splice).map_err(splice_fault)?;
-    let request =
-        Outbound { id, method: method.to_owned(), name: None, parts, progress: None, headers: Vec::new() };
-    match link.start(request).answer.await {
-        Ok(answer) => answer,
-        Err(_) => Err(lost()),
-    }
+    let request = Outbound { id, method, name: None, parts, headers: Vec::new() };
+    link.start(request).waiting.answer().await.unwrap_or_else(|| Err(lost()))
 }
 
 fn lost() -> ExchangeError {

@@ -2,18 +2,17 @@
 //! sorting of what arrives into answers, progress, notifications, requests to us
 //! and noise. Never waits, never writes; what must be sent back is returned.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 
 use super::link::{ExchangeError, ExchangeFault, LINK_EVENTS_MAX, LinkCounters, LinkEvent, Reply, Stale};
-use super::progress::ProgressPort;
+use super::waiting::{self, Answering};
 use super::{LinkFault, Root};
 use crate::call::Delivery;
 use crate::catalog::items::ListKinds;
+use crate::id::IdMap;
 use crate::wire::envelope::{self, Envelope, EnvelopeError, Response};
 use crate::wire::era::Revision;
 use crate::wire::splice;
@@ -24,36 +23,14 @@ const NOISE_KEPT_MAX: usize = 200;
 const HEAD_LOOKED_AT_MAX: usize = 256;
 
 #[derive(Debug)]
-struct Waiting {
-    answer: oneshot::Sender<Result<Reply, ExchangeError>>,
-    progress: Option<ProgressPort>,
+struct Pending {
+    call: Answering,
     sent: bool,
-}
-
-/// Spreads our own ids, which count up from one: nobody else chooses them, so there is
-/// nothing to defend against.
-#[derive(Debug, Default)]
-struct IdHasher(u64);
-
-impl Hasher for IdHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-
-    fn write_u64(&mut self, id: u64) {
-        self.0 = (self.0.rotate_left(5) ^ id).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
 }
 
 #[derive(Debug, Default)]
 struct State {
-    waiting: HashMap<u64, Waiting, BuildHasherDefault<IdHasher>>,
+    waiting: IdMap<u64, Pending>,
     counters: LinkCounters,
     /// Messages that arrived, whatever they said.
     heard: u64,
@@ -95,16 +72,11 @@ impl Inbound {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers a request; the receiver resolves with its answer.
-    pub fn expect(
-        &self,
-        id: u64,
-        _method: &str,
-        progress: Option<ProgressPort>,
-    ) -> oneshot::Receiver<Result<Reply, ExchangeError>> {
-        let (answer, rx) = oneshot::channel();
-        self.lock().waiting.insert(id, Waiting { answer, progress, sent: false });
-        rx
+    /// Registers a request; what is returned hears its progress and its answer.
+    pub fn expect(&self, id: u64) -> waiting::Waiting {
+        let (call, waiting) = waiting::pair();
+        self.lock().waiting.insert(id, Pending { call, sent: false });
+        waiting
     }
 
     /// From now on the bytes of `id` may have left this process.
@@ -155,7 +127,7 @@ impl Inbound {
             _ if waiting.sent => Delivery::Unknown,
             _ => Delivery::NotSent,
         };
-        let _ = waiting.answer.send(Err(ExchangeError { fault, delivery }));
+        waiting.call.answer(Err(ExchangeError { fault, delivery }));
     }
 
     /// Fails one request because the link is gone.
@@ -169,7 +141,7 @@ impl Inbound {
         let waiting = std::mem::take(&mut self.lock().waiting);
         for (_, one) in waiting {
             let delivery = if one.sent { Delivery::Unknown } else { Delivery::NotSent };
-            let _ = one.answer.send(Err(ExchangeError { fault: fault.clone(), delivery }));
+            one.call.answer(Err(ExchangeError { fault: fault.clone(), delivery }));
         }
     }
 
@@ -289,7 +261,7 @@ impl Inbound {
             Some(waiting) => {
                 // Checked before: a line end can only be white space now, and the spans stay.
                 let frame = splice::one_line(frame);
-                let _ = waiting.answer.send(Ok(Reply { frame, response }));
+                waiting.call.answer(Ok(Reply { frame, response }));
             }
             None => {
                 let mut state = self.lock();
@@ -335,9 +307,8 @@ impl Inbound {
         let text = std::str::from_utf8(&params[token]).unwrap_or_default();
         let Ok(id) = text.trim_matches('"').parse::<u64>() else { return };
         let mut state = self.lock();
-        let port = state.waiting.get(&id).and_then(|w| w.progress.as_ref());
-        if let Some(port) = port
-            && !port.push(params)
+        if let Some(waiting) = state.waiting.get(&id)
+            && !waiting.call.report(params)
         {
             state.counters.dropped += 1;
         }

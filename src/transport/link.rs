@@ -8,14 +8,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
 use super::LinkFault;
 use super::inbound::Inbound;
-use super::progress::ProgressPort;
+use super::waiting::Waiting;
 use crate::call::Delivery;
 use crate::catalog::items::ListKinds;
 use crate::wire::envelope::Response;
+use crate::wire::era::Revision;
 use crate::wire::splice::Parts;
 
 /// Notifications that may wait for the server actor; more are dropped and counted.
@@ -70,17 +71,15 @@ pub enum ExchangeFault {
 
 /// One request to write.
 #[derive(Debug)]
-pub struct Outbound {
+pub struct Outbound<'a> {
     /// From [`Link::next_id`]; already spliced into `parts`.
     pub id: u64,
     /// The method, for the `Mcp-Method` header.
-    pub method: String,
+    pub method: &'a str,
     /// Raw name or URI, for the `Mcp-Name` header.
-    pub name: Option<String>,
+    pub name: Option<&'a str>,
     /// The message.
     pub parts: Parts,
-    /// Where progress `params` of this request go.
-    pub progress: Option<ProgressPort>,
     /// Further HTTP headers of the modern era (`Mcp-Param-…`, see
     /// [`crate::transport::http::ParamHeaders`]); pipes have none.
     pub headers: Vec<(String, String)>,
@@ -91,8 +90,8 @@ pub struct Outbound {
 pub struct Exchange {
     /// The id on this link.
     pub id: u64,
-    /// Resolves exactly once; a dropped sender means the link is gone.
-    pub answer: oneshot::Receiver<Result<Reply, ExchangeError>>,
+    /// Hears progress and then exactly one answer, or that the link is gone.
+    pub waiting: Waiting,
 }
 
 /// What a link reports besides answers.
@@ -148,7 +147,7 @@ pub struct LinkCounters {
 /// What carries the messages. Implemented by the stdio and duplex pipe and by HTTP.
 pub(crate) trait Carrier: Send + Sync + std::fmt::Debug {
     /// Takes one request; never blocks. Its answer goes to the pending table.
-    fn submit(&self, request: Outbound);
+    fn submit(&self, request: Outbound<'_>);
     /// Takes one notification or answer of ours; never blocks.
     fn notify(&self, message: Bytes);
     /// The caller of `id` is gone: tell the server in the way of this transport and era, once.
@@ -180,15 +179,18 @@ pub(crate) trait Carrier: Send + Sync + std::fmt::Debug {
         0
     }
     /// Handshake done: the revision is fixed, `initialized` may go out, side streams may open.
-    fn established(&self, revision: crate::wire::era::Revision);
+    fn established(&self, revision: Revision);
 }
 
 /// A handle to one connection.
 #[derive(Clone, Debug)]
-pub struct Link {
-    pub(crate) carrier: Arc<dyn Carrier>,
-    pub(crate) inbound: Arc<Inbound>,
-    next_id: Arc<AtomicU64>,
+pub struct Link(Arc<Ends>);
+
+#[derive(Debug)]
+struct Ends {
+    carrier: Arc<dyn Carrier>,
+    inbound: Arc<Inbound>,
+    next_id: AtomicU64,
     closed: watch::Receiver<Option<LinkFault>>,
 }
 
@@ -199,41 +201,47 @@ impl Link {
         inbound: Arc<Inbound>,
         closed: watch::Receiver<Option<LinkFault>>,
     ) -> Self {
-        Self { carrier, inbound, next_id: Arc::new(AtomicU64::new(1)), closed }
+        Self(Arc::new(Ends { carrier, inbound, next_id: AtomicU64::new(1), closed }))
+    }
+
+    /// The handshake is done and fixed the revision.
+    pub(crate) fn established(&self, revision: Revision) {
+        self.0.inbound.set_revision(revision);
+        self.0.carrier.established(revision);
     }
 
     /// The next request id of this link; never reused.
     pub fn next_id(&self) -> u64 {
-        self.next_id.fetch_add(1, Ordering::Relaxed)
+        self.0.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Registers the request and hands it to the carrier; never blocks.
-    pub fn start(&self, request: Outbound) -> Exchange {
+    pub fn start(&self, request: Outbound<'_>) -> Exchange {
         let id = request.id;
-        let answer = self.inbound.expect(id, &request.method, request.progress.clone());
-        if self.closed.borrow().is_some() {
-            self.inbound.fail_lost(id);
+        let waiting = self.0.inbound.expect(id);
+        if self.0.closed.borrow().is_some() {
+            self.0.inbound.fail_lost(id);
         } else {
-            self.carrier.submit(request);
+            self.0.carrier.submit(request);
         }
-        Exchange { id, answer }
+        Exchange { id, waiting }
     }
 
     /// Sends a notification.
     pub fn notify(&self, message: Bytes) {
-        self.carrier.notify(message);
+        self.0.carrier.notify(message);
     }
 
     /// Gives up on a request: its answer will be dropped and counted, the server is told once.
     pub fn cancel(&self, id: u64, reason: &str) {
-        if self.inbound.forget(id) {
-            self.carrier.cancel(id, reason);
+        if self.0.inbound.forget(id) {
+            self.0.carrier.cancel(id, reason);
         }
     }
 
     /// Resolves when the connection has ended, with the reason.
     pub async fn ended(&self) -> LinkFault {
-        let mut closed = self.closed.clone();
+        let mut closed = self.0.closed.clone();
         loop {
             if let Some(fault) = closed.borrow_and_update().clone() {
                 return fault;
@@ -246,61 +254,61 @@ impl Link {
 
     /// Why the connection has ended; `None` while it stands.
     pub fn fault(&self) -> Option<LinkFault> {
-        self.closed.borrow().clone()
+        self.0.closed.borrow().clone()
     }
 
     /// Orderly end; returns when nothing of it is left.
     pub async fn close(&self) {
-        self.carrier.close().await;
+        self.0.carrier.close().await;
     }
 
     /// Process id, for a child.
     pub fn pid(&self) -> Option<u32> {
-        self.carrier.pid()
+        self.0.carrier.pid()
     }
 
     /// Process id of the child's guard, if it has one.
     pub fn guard_pid(&self) -> Option<u32> {
-        self.carrier.guard_pid()
+        self.0.carrier.guard_pid()
     }
 
     /// Last lines of stderr, for a child.
     pub fn stderr_tail(&self) -> String {
-        self.carrier.stderr_tail()
+        self.0.carrier.stderr_tail()
     }
 
     /// The whole lines at the end of stderr, for a child; at most `STDERR_RECENT_MAX` bytes.
     pub fn stderr_recent(&self) -> String {
-        self.carrier.stderr_recent()
+        self.0.carrier.stderr_recent()
     }
 
     /// The last line of stderr that is not blank, for a child.
     pub fn stderr_last(&self) -> Option<String> {
-        self.carrier.stderr_last()
+        self.0.carrier.stderr_last()
     }
 
     /// Bytes of stderr so far, for a child; cheap to ask.
     pub fn stderr_total(&self) -> u64 {
-        self.carrier.stderr_total()
+        self.0.carrier.stderr_total()
     }
 
     /// How much was odd so far; cheap to ask.
     pub fn oddities(&self) -> u64 {
-        self.inbound.oddities()
+        self.0.inbound.oddities()
     }
 
     /// Messages that came from the server so far; cheap to ask.
     pub fn heard(&self) -> u64 {
-        self.inbound.heard()
+        self.0.inbound.heard()
     }
 
     /// The counters so far.
     pub fn counters(&self) -> LinkCounters {
-        self.inbound.counters()
+        self.0.inbound.counters()
     }
 
     /// Takes what may have changed since the last look. To be asked after each event.
     pub fn take_stale(&self) -> Stale {
-        self.inbound.take_stale()
+        self.0.inbound.take_stale()
     }
 }

@@ -15,10 +15,10 @@ pub mod memory;
 mod pipe;
 mod probe;
 mod process;
-pub mod progress;
 pub mod stderr;
 pub mod stdio;
 pub mod task;
+pub mod waiting;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};

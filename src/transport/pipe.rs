@@ -56,7 +56,7 @@ impl PipeWriter {
     }
 
     /// Queues one request; a full queue fails it as not sent.
-    pub(super) fn submit(&self, request: Outbound) {
+    pub(super) fn submit(&self, request: Outbound<'_>) {
         let id = request.id;
         if let Err(error) = self.queue.try_send(Write { id: Some(id), parts: request.parts }) {
             match error {
@@ -108,7 +108,7 @@ pub(crate) struct PipeCarrier {
 }
 
 impl Carrier for PipeCarrier {
-    fn submit(&self, request: Outbound) {
+    fn submit(&self, request: Outbound<'_>) {
         self.writer.submit(request);
     }
 

@@ -123,16 +123,9 @@ async fn call_with(
         meta: &connection.established.meta,
     })
     .unwrap();
-    let outbound = Outbound {
-        id,
-        method: "tools/call".to_owned(),
-        name: Some(tool.to_owned()),
-        parts,
-        progress: None,
-        headers,
-    };
+    let outbound = Outbound { id, method: "tools/call", name: Some(tool), parts, headers };
     let exchange = connection.link.start(outbound);
-    tokio::time::timeout(PATIENCE, exchange.answer).await.expect("the call takes too long").unwrap()
+    tokio::time::timeout(PATIENCE, exchange.waiting.answer()).await.expect("the call takes too long").unwrap()
 }
 
 async fn call(connection: &Connection, tool: &str, arguments: &str) -> Result<Reply, ExchangeError> {

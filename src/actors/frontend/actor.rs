@@ -3,31 +3,19 @@
 use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use tokio::sync::watch;
 
 use super::gate::Gate;
 use super::route;
 use crate::actors::directory::Directory;
-use crate::actors::server::msg::{ReplyPort, Submission};
-use crate::call::{CallEvent, CallRequest};
+use crate::actors::server::msg::Submission;
 use crate::catalog::merge::Catalog;
-use crate::time::Monotonic;
-
-/// One call as it comes in.
-#[derive(Debug)]
-pub(crate) struct Arrival {
-    pub request: CallRequest,
-    pub events: Option<mpsc::Sender<CallEvent>>,
-    pub reply: ReplyPort,
-    pub permit: OwnedSemaphorePermit,
-    pub admitted: Monotonic,
-}
 
 /// What the front end is told.
 #[derive(Debug)]
 pub(crate) enum FrontendMsg {
     /// Route this call.
-    Call(Box<Arrival>),
+    Call(Box<Submission>),
     /// Fail, to see that it is mended.
     #[cfg(test)]
     Panic,
@@ -35,15 +23,15 @@ pub(crate) enum FrontendMsg {
 
 impl FrontendMsg {
     #[cfg(not(test))]
-    fn into_arrival(self) -> Box<Arrival> {
-        let Self::Call(arrival) = self;
-        arrival
+    fn into_call(self) -> Box<Submission> {
+        let Self::Call(call) = self;
+        call
     }
 
     #[cfg(test)]
-    fn into_arrival(self) -> Box<Arrival> {
+    fn into_call(self) -> Box<Submission> {
         match self {
-            Self::Call(arrival) => arrival,
+            Self::Call(call) => call,
             Self::Panic => panic!("asked to"),
         }
     }
@@ -78,33 +66,23 @@ impl Actor for FrontendActor {
         message: FrontendMsg,
         state: &mut FrontendArgs,
     ) -> Result<(), ActorProcessingErr> {
-        let arrival = message.into_arrival();
-        if arrival.reply.is_closed() {
+        let mut call = message.into_call();
+        if call.reply.is_closed() {
             return Ok(());
         }
         let routed = {
             let (catalog, directory) = (state.catalog.borrow(), state.directory.borrow());
-            route::route(&arrival.request, &catalog, &directory, &state.gate)
+            route::route(&call.request, &catalog, &directory, &state.gate)
         };
         match routed {
             Ok(to) => {
-                let Arrival { request, events, reply, permit, admitted } = *arrival;
-                let (kind, name) = (to.kind, to.name);
-                let submission = Submission {
-                    request,
-                    kind,
-                    name,
-                    events,
-                    reply,
-                    permit,
-                    admitted,
-                    repeats: 0,
-                    failed: None,
-                };
-                to.server.submit(Box::new(submission));
+                if let Some(direct) = to.direct {
+                    call.request.target = direct;
+                }
+                to.server.submit(call);
             }
             Err(error) => {
-                let _ = arrival.reply.send(Err(*error));
+                let _ = call.reply.send(Err(*error));
             }
         }
         Ok(())

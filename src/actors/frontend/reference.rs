@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-use super::actor::{Arrival, FrontendMsg};
+use super::actor::FrontendMsg;
 use crate::actors::root::Seat;
+use crate::actors::server::msg::Submission;
 use crate::call::{CallError, CallEvent, CallReply, CallRequest, ErrorCode, Origin, Phase};
 use crate::id::CallId;
 use crate::time::Monotonic;
@@ -29,24 +30,42 @@ impl FrontendRef {
         Self { actor, admission, in_flight_max }
     }
 
-    /// Sends one request and waits for its one answer. Dropping the future cancels the call:
-    /// the server is told once. `events` receives progress while it runs.
-    pub async fn call(
+    /// Sends one request, at once; the future waits for its one answer. Dropping the future cancels
+    /// the call: the server is told once. `events` receives progress while it runs.
+    pub fn call(
         &self,
         request: CallRequest,
         events: Option<mpsc::Sender<CallEvent>>,
-    ) -> Result<CallReply, CallError> {
+    ) -> impl Future<Output = Result<CallReply, CallError>> + Send + use<> {
+        // The request has left before anybody waits: the future carries no more than the port.
+        let sent = self.send(request, events);
+        async move { sent?.await.unwrap_or_else(|_| Err(gone())) }
+    }
+
+    fn send(
+        &self,
+        request: CallRequest,
+        events: Option<mpsc::Sender<CallEvent>>,
+    ) -> Result<oneshot::Receiver<Result<CallReply, CallError>>, CallError> {
         let Ok(permit) = self.admission.clone().try_acquire_owned() else {
             let text = format!("{} calls are running or waiting already (in_flight_max)", self.in_flight_max);
             return Err(CallError::refused(ErrorCode::Busy, Phase::Admission, Origin::Host, text)
                 .after(Duration::from_secs(1)));
         };
         let (reply, answer) = oneshot::channel();
-        let arrival = Arrival { request, events, reply, permit, admitted: Monotonic::now() };
-        if !self.actor.cast(FrontendMsg::Call(Box::new(arrival))) {
+        let call = Submission {
+            request,
+            events,
+            reply,
+            permit,
+            admitted: Monotonic::now(),
+            repeats: 0,
+            failed: None,
+        };
+        if !self.actor.cast(FrontendMsg::Call(Box::new(call))) {
             return Err(gone());
         }
-        answer.await.unwrap_or_else(|_| Err(gone()))
+        Ok(answer)
     }
 
     /// A fresh call id.

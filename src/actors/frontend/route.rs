@@ -18,8 +18,8 @@ const SIMILAR_MAX: usize = 3;
 #[derive(Debug)]
 pub(super) struct Routed {
     pub server: ServerRef,
-    pub kind: ItemKind,
-    pub name: String,
+    /// What its exposed name stands for; `None` if the target was direct already.
+    pub direct: Option<Target>,
 }
 
 type Refusal = Box<CallError>;
@@ -35,27 +35,46 @@ pub(super) fn route(
         let text = "the host is shutting down; nothing was sent";
         return Err(refusal(ErrorCode::Draining, Phase::Admission, Origin::Host, text));
     }
-    let (server, kind, name) = match &request.target {
-        Target::Direct { server, kind, name } => (server.clone(), *kind, name.clone()),
-        Target::Exposed(exposed) => {
-            let route = resolve(exposed, catalog)?;
-            (route.0, ItemKind::Tool, route.1)
+    let facts = Facts { request, catalog, directory, access };
+    match &request.target {
+        Target::Direct { server, kind, name } => {
+            Ok(Routed { server: facts.way_to(server, *kind, name)?, direct: None })
         }
-    };
-    let Some(entry) = directory.entries.get(&server) else {
-        return Err(unknown_server(&server, directory));
-    };
-    let Some(actor) = &entry.server else { return Err(cannot_run(&server, entry)) };
-    let item = known(&server, kind, &name, catalog, entry)?;
-    access
-        .check(request, entry, kind, &name, item.as_deref())
-        .map_err(|error| Box::new(error.on(&server).about(&name)))?;
-    Ok(Routed { server: actor.clone(), kind, name })
+        Target::Exposed(exposed) => {
+            let (id, name) = resolve(exposed, catalog)?;
+            let server = facts.way_to(id, ItemKind::Tool, name)?;
+            let direct = Target::Direct { server: id.clone(), kind: ItemKind::Tool, name: name.to_owned() };
+            Ok(Routed { server, direct: Some(direct) })
+        }
+    }
 }
 
-fn resolve(exposed: &str, catalog: &Catalog) -> Result<(ServerId, String), Refusal> {
+/// What is known when a call arrives.
+struct Facts<'a> {
+    request: &'a CallRequest,
+    catalog: &'a Catalog,
+    directory: &'a Directory,
+    access: &'a super::gate::Gate,
+}
+
+impl Facts<'_> {
+    /// The server that takes a call of this item, if it exists and the policy lets the call pass.
+    fn way_to(&self, server: &ServerId, kind: ItemKind, name: &str) -> Result<ServerRef, Refusal> {
+        let Some(entry) = self.directory.entries.get(server) else {
+            return Err(unknown_server(server, self.directory));
+        };
+        let Some(actor) = &entry.server else { return Err(cannot_run(server, entry)) };
+        let item = known(server, kind, name, self.catalog, entry)?;
+        self.access
+            .check(self.request, entry, kind, name, item.as_deref())
+            .map_err(|error| Box::new(error.on(server).about(name)))?;
+        Ok(actor.clone())
+    }
+}
+
+fn resolve<'a>(exposed: &str, catalog: &'a Catalog) -> Result<(&'a ServerId, &'a str), Refusal> {
     match catalog.resolve(exposed) {
-        Resolution::One(route) => Ok((route.server.clone(), route.item.name.clone())),
+        Resolution::One(route) => Ok((&route.server, &route.item.name)),
         Resolution::Ambiguous(candidates) => {
             let text = format!("{exposed} is offered by several servers: {}", candidates.join(", "));
             let error = refusal(ErrorCode::AmbiguousName, Phase::Resolve, Origin::Caller, text);

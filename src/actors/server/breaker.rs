@@ -167,7 +167,8 @@ impl ServerState {
             self.throttled(wait);
         }
         let now = Monotonic::now();
-        let effect = Effect::of(submission.kind, self.is_repeatable(submission.kind, &submission.name));
+        let (kind, name) = (submission.request.kind(), submission.request.name());
+        let effect = Effect::of(kind, self.is_repeatable(kind, name));
         let wanted = submission.repeats < replay::repeats_max(effect, &error)
             && !submission.reply.is_closed()
             && budget.fired(now).is_none();

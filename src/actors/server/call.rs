@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use super::msg::{Again, End, Settled, Submission};
 use super::outcome;
 use crate::call::{
-    BreakerClass, CallError, CallEvent, CallReply, Delivery, ErrorCode, ItemKind, Origin, Phase,
+    BreakerClass, CallError, CallEvent, CallReply, CallRequest, Delivery, ErrorCode, ItemKind, Origin, Phase,
 };
 use crate::config::child_env::Withheld;
 use crate::id::{Generation, ServerId};
@@ -21,7 +21,7 @@ use crate::shaping::redact::Redactor;
 use crate::time::Monotonic;
 use crate::transport::http::MirroredParams;
 use crate::transport::link::{Exchange, ExchangeFault, Link, Outbound, Reply};
-use crate::transport::progress::ProgressPort;
+use crate::transport::waiting::Heard;
 use crate::wire::splice::{self, MetaRewrite, RequestSplice};
 
 /// Leave to run: the connection that a call goes to.
@@ -91,10 +91,10 @@ pub(super) async fn run(
         }
     };
     let heard = go.link.heard();
-    let ended = match start(&submission, &go, &shared.server) {
-        Ok((exchange, progress)) => {
+    let ended = match start(&submission.request, &go, &shared.server) {
+        Ok(mut exchange) => {
             budget.sent(Monotonic::now());
-            await_answer(&mut submission, exchange, progress, &go, &mut budget, &shared).await
+            await_answer(&mut submission, &mut exchange, &go, &mut budget, &shared).await
         }
         Err(error) => Ended::Failed(error),
     };
@@ -160,13 +160,13 @@ async fn wait_for_turn(
         biased;
         answer = &mut turn => return match answer {
             Ok(Ok(go)) => Ok(go),
-            Ok(Err(error)) => Err(NoTurn { error: Some(error.about(&submission.name)), held: false, pass }),
+            Ok(Err(error)) => Err(NoTurn { error: Some(error.about(submission.request.name())), held: false, pass }),
             Err(_) => Err(NoTurn { error: Some(outcome::actor_gone(&shared.server)), held: false, pass }),
         },
         () = submission.reply.closed() => None,
         () = tokio::time::sleep_until(until.into_tokio()) => {
             let waited = Monotonic::now().since(began);
-            Some(outcome::wait_ended(&shared.server, &submission.name, waited, wait_max.is_some()))
+            Some(outcome::wait_ended(&shared.server, submission.request.name(), waited, wait_max.is_some()))
         }
     };
     turn.close();
@@ -176,34 +176,30 @@ async fn wait_for_turn(
     Err(NoTurn { error: ended, held: granted.is_some(), pass })
 }
 
-type Started = (Exchange, ProgressPort);
-
-fn start(submission: &Submission, go: &Go, server: &ServerId) -> Result<Started, CallError> {
-    let progress = ProgressPort::default();
+fn start(request: &CallRequest, go: &Go, server: &ServerId) -> Result<Exchange, CallError> {
+    let (kind, name) = (request.kind(), request.name());
     let id = go.link.next_id();
-    let method = submission.kind.method();
+    let method = kind.method();
     let parts = splice::request(&RequestSplice {
         id,
         method,
-        params: &submission.request.params,
-        name: Some((submission.kind.name_key(), &submission.name)),
-        arguments_default: submission.kind == ItemKind::Tool,
+        params: &request.params,
+        name: Some((kind.name_key(), name)),
+        arguments_default: kind == ItemKind::Tool,
         progress: true,
         meta: &go.meta,
     })
-    .map_err(|error| outcome::bad_params(server, &submission.name, &error))?;
-    let exchange = go.link.start(Outbound {
+    .map_err(|error| outcome::bad_params(server, name, &error))?;
+    Ok(go.link.start(Outbound {
         id,
-        method: method.to_owned(),
-        name: Some(submission.name.clone()),
+        method,
+        name: Some(name),
         parts,
-        progress: Some(progress.clone()),
-        headers: match submission.kind {
-            ItemKind::Tool => go.mirrored.headers(&submission.name, &submission.request.params),
+        headers: match kind {
+            ItemKind::Tool => go.mirrored.headers(name, &request.params),
             ItemKind::Resource | ItemKind::Prompt => Vec::new(),
         },
-    });
-    Ok((exchange, progress))
+    }))
 }
 
 /// Hands a report to the caller. One that does not read loses progress, never the answer.
@@ -215,43 +211,37 @@ fn pass_on(submission: &Submission, params: Bytes) {
 
 async fn await_answer(
     submission: &mut Submission,
-    exchange: Exchange,
-    progress: ProgressPort,
+    exchange: &mut Exchange,
     go: &Go,
     budget: &mut Budget,
     shared: &Shared,
 ) -> Ended {
-    let Exchange { id, mut answer } = exchange;
+    let Exchange { id, waiting } = exchange;
     let deadline = tokio::time::sleep_until(budget.deadline().into_tokio());
     tokio::pin!(deadline);
     loop {
         tokio::select! {
             biased;
-            answer = &mut answer => return match answer {
-                Ok(Ok(reply)) => {
-                    // What was reported right before the answer came before it.
-                    while let Some(params) = progress.take() {
-                        pass_on(submission, params);
-                    }
-                    Ended::Answered(reply)
-                }
-                Ok(Err(error)) => {
-                    let is_lost = matches!(error.fault, ExchangeFault::Lost(_));
-                    let stderr = go.link.stderr_tail();
-                    let error = outcome::failed(shared, &submission.name, error, &stderr);
-                    if is_lost { Ended::Lost(error) } else { Ended::Failed(error) }
-                }
-                Err(_) => Ended::Failed(outcome::actor_gone(&shared.server).delivered(Delivery::Unknown)),
-            },
-            () = progress.arrived() => {
-                while let Some(params) = progress.take() {
+            heard = waiting.heard() => match heard {
+                Some(Heard::Progress(params)) => {
                     budget.progress(Monotonic::now());
                     pass_on(submission, params);
+                    deadline.as_mut().reset(budget.deadline().into_tokio());
                 }
-                deadline.as_mut().reset(budget.deadline().into_tokio());
-            }
+                Some(Heard::Answer(Ok(reply))) => return Ended::Answered(reply),
+                Some(Heard::Answer(Err(error))) => {
+                    let is_lost = matches!(error.fault, ExchangeFault::Lost(_));
+                    let stderr = go.link.stderr_tail();
+                    let error = outcome::failed(shared, submission.request.name(), error, &stderr);
+                    return if is_lost { Ended::Lost(error) } else { Ended::Failed(error) };
+                }
+                None => {
+                    let error = outcome::actor_gone(&shared.server).delivered(Delivery::Unknown);
+                    return Ended::Failed(error);
+                }
+            },
             () = submission.reply.closed() => {
-                go.link.cancel(id, "the caller left");
+                go.link.cancel(*id, "the caller left");
                 return Ended::Abandoned;
             }
             () = &mut deadline => {
@@ -260,12 +250,12 @@ async fn await_answer(
                     deadline.as_mut().reset(budget.deadline().into_tokio());
                     continue;
                 };
-                go.link.cancel(id, match limit {
+                go.link.cancel(*id, match limit {
                     Limit::Idle(_) => "no sign of life within the idle limit",
                     Limit::Total(_) => "the absolute limit passed",
                 });
                 let counters = go.link.counters();
-                return Ended::Unanswered(outcome::timed_out(shared, &submission.name, limit, &counters));
+                return Ended::Unanswered(outcome::timed_out(shared, submission.request.name(), limit, &counters));
             }
         }
     }

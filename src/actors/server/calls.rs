@@ -1,7 +1,7 @@
 //! Calls on one server: who runs, who waits, who is refused. Checks, decides, spawns
 //! the call task; never waits itself.
 
-use ractor::ActorRef;
+use futures_util::FutureExt;
 use tokio::sync::oneshot;
 
 use super::call::{self, Go, Turn};
@@ -86,7 +86,7 @@ impl ServerState {
 
     fn answer(&mut self, mut submission: Box<Submission>, error: CallError) {
         self.view.calls_failed += 1;
-        let error = error.about(&submission.name);
+        let error = error.about(submission.request.name());
         let error = submission.told(error);
         let _ = submission.reply.send(Err(error));
     }
@@ -143,10 +143,8 @@ impl ServerState {
             Turn::Now(go) => (true, go.pass),
             Turn::Later { pass, .. } => (false, *pass),
         };
-        let shared = self.shared.clone();
-        let me: ActorRef<ServerMsg> = self.me.clone();
-        let work = async move { ServerMsg::Settled(call::run(submission, turn, budget, shared).await) };
-        let handle = task::spawn(&me, work, move |_| {
+        let work = call::run(submission, turn, budget, self.shared.clone()).map(ServerMsg::Settled);
+        let handle = task::spawn(&self.me, work, move |_| {
             let end = End::Failed(BreakerClass::Neutral);
             ServerMsg::Settled(Settled { call: id, ran, pass, end })
         });

@@ -3,7 +3,7 @@
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::call::{BreakerClass, CallError, CallEvent, CallReply, CallRequest, Delivery, ItemKind};
+use crate::call::{BreakerClass, CallError, CallEvent, CallReply, CallRequest, Delivery};
 use crate::catalog::items::{ItemList, ListKind};
 use crate::id::{CallId, Generation};
 use crate::policy::breaker::{Loss, Pass};
@@ -18,12 +18,8 @@ pub(crate) type ReplyPort = oneshot::Sender<Result<CallReply, CallError>>;
 /// One admitted call on its way to the server.
 #[derive(Debug)]
 pub(crate) struct Submission {
-    /// What the caller wrote.
+    /// What the caller wrote; on its way to a server, its target is direct.
     pub request: CallRequest,
-    /// The kind of item it addresses.
-    pub kind: ItemKind,
-    /// Raw name or URI.
-    pub name: String,
     /// Where progress goes.
     pub events: Option<mpsc::Sender<CallEvent>>,
     /// Where the answer goes.

@@ -7,7 +7,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use super::msg::{ServerMsg, Submission};
 use super::outcome::actor_gone;
-use crate::call::{CallError, CallReply, CallRequest, ItemKind};
+use crate::call::{CallError, CallReply, CallRequest};
 use crate::id::ServerId;
 use crate::time::Monotonic;
 
@@ -35,23 +35,16 @@ impl ServerRef {
         let _ = self.actor.cast(ServerMsg::Call(submission));
     }
 
-    /// Calls this server past the front end: no name resolution, no policy, no admission.
-    /// For benches, which measure the rungs one by one.
+    /// Calls this server past the front end, with a direct target: no name resolution, no policy,
+    /// no admission. For benches, which measure the rungs one by one.
     #[doc(hidden)]
-    pub async fn call_unchecked(
-        &self,
-        request: CallRequest,
-        kind: ItemKind,
-        name: &str,
-    ) -> Result<CallReply, CallError> {
+    pub async fn call_unchecked(&self, request: CallRequest) -> Result<CallReply, CallError> {
         let permit = Arc::new(Semaphore::new(1));
         let Ok(permit) = permit.acquire_owned().await else { return Err(actor_gone(&self.id)) };
         let (reply, answer) = oneshot::channel();
-        let (name, admitted) = (name.to_owned(), Monotonic::now());
+        let admitted = Monotonic::now();
         self.submit(Box::new(Submission {
             request,
-            kind,
-            name,
             events: None,
             reply,
             permit,

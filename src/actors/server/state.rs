@@ -19,7 +19,7 @@ use crate::actors::jitter::Jitter;
 use crate::actors::task::{self, TaskHandle};
 use crate::call::CallError;
 use crate::catalog::items::{ListKind, ListKinds, ServerCatalog};
-use crate::id::{CallId, Generation};
+use crate::id::{CallId, Generation, IdMap};
 use crate::policy::breaker::{Breaker, Pass};
 use crate::policy::bulkhead::Bulkhead;
 use crate::policy::classify::Ending;
@@ -83,7 +83,7 @@ pub(crate) struct ServerState {
     pub(super) suspects: Vec<Pass>,
     pub(super) liveness: Option<TaskHandle>,
     pub(super) pause: Pause,
-    pub(super) calls: BTreeMap<CallId, TaskHandle>,
+    pub(super) calls: IdMap<CallId, TaskHandle>,
     pub(super) catalog: Arc<ServerCatalog>,
     /// Parameters that tools want in headers (modern HTTP).
     pub(super) mirrored: Arc<MirroredParams>,
@@ -133,7 +133,7 @@ impl ServerState {
             suspects: Vec::new(),
             liveness: None,
             pause: Pause::default(),
-            calls: BTreeMap::new(),
+            calls: IdMap::default(),
             catalog: match &args.kept {
                 Some(kept) => kept.catalog.clone(),
                 None => Arc::new(ServerCatalog::empty(id, generation)),

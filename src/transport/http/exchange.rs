@@ -58,9 +58,10 @@ enum Attempt {
 
 impl Request {
     /// The request in `outbound`; `sent` is set when bytes may have left.
-    pub(super) fn new(shared: &Shared, outbound: Outbound, sent: Arc<AtomicBool>) -> Self {
-        let Outbound { id, method, name, parts, headers, .. } = outbound;
+    pub(super) fn new(shared: &Shared, outbound: Outbound<'_>, sent: Arc<AtomicBool>) -> Self {
+        let Outbound { id, method, name, parts, headers } = outbound;
         let mark = SentMark::new(shared.inbound.clone(), id, sent.clone());
+        let (method, name) = (method.to_owned(), name.map(str::to_owned));
         Self { id, method, name, parts, headers, sent, mark }
     }
 

@@ -102,7 +102,7 @@ pub(crate) fn connect(
 }
 
 impl Carrier for HttpCarrier {
-    fn submit(&self, outbound: Outbound) {
+    fn submit(&self, outbound: Outbound<'_>) {
         let id = outbound.id;
         if outbound.method == "initialize" {
             self.shared.change(|standing| standing.opening(outbound.parts.to_bytes()));

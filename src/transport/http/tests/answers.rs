@@ -3,7 +3,7 @@
 use super::super::testserver::{event, feed};
 use super::*;
 use crate::call::Delivery;
-use crate::transport::progress::ProgressPort;
+use crate::transport::waiting::Heard;
 use crate::wire::era::Revision;
 
 type Dialect = fn(&str) -> String;
@@ -82,20 +82,18 @@ async fn progress_reaches_its_caller_and_comments_do_not() {
     let (tx, stream) = Answer::stream();
     let stream = Once::new(stream);
     let rig = answering(move |_| stream.take().unwrap()).await;
-    let progress = ProgressPort::default();
-    let port = progress.clone();
-    let exchange = rig.start_with("tools/call", "{}", |out| out.progress = Some(port));
+    let mut exchange = rig.start("tools/call");
     let id = exchange.id;
     tx.send(b": keep-alive\n\n".to_vec()).unwrap();
     let note = format!(
         r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{id},"progress":1}}}}"#
     );
     tx.send(event(&note).into_bytes()).unwrap();
-    within(progress.arrived()).await;
-    assert_eq!(progress.take().unwrap(), format!(r#"{{"progressToken":{id},"progress":1}}"#));
+    let Some(Heard::Progress(params)) = within(exchange.waiting.heard()).await else { panic!("no progress") };
+    assert_eq!(params, format!(r#"{{"progressToken":{id},"progress":1}}"#));
     tx.send(event(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#)).into_bytes()).unwrap();
-    answer(exchange).await.unwrap();
-    assert!(progress.take().is_none());
+    let heard = within(exchange.waiting.heard()).await;
+    assert!(matches!(heard, Some(Heard::Answer(Ok(_)))), "{heard:?}");
 }
 
 #[tokio::test]

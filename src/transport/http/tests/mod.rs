@@ -93,7 +93,7 @@ async fn modern(script: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Rig
 }
 
 impl Rig {
-    fn start_with(&self, method: &str, params: &str, adapt: impl FnOnce(&mut Outbound)) -> Exchange {
+    fn start_with(&self, method: &str, params: &str, adapt: impl FnOnce(&mut Outbound<'_>)) -> Exchange {
         let id = self.link.next_id();
         let params = Bytes::from(params.to_owned());
         let request = RequestSplice {
@@ -106,14 +106,7 @@ impl Rig {
             meta: &self.meta,
         };
         let parts = splice::request(&request).unwrap();
-        let mut outbound = Outbound {
-            id,
-            method: method.to_owned(),
-            name: None,
-            parts,
-            progress: None,
-            headers: Vec::new(),
-        };
+        let mut outbound = Outbound { id, method, name: None, parts, headers: Vec::new() };
         adapt(&mut outbound);
         self.link.start(outbound)
     }
@@ -140,7 +133,7 @@ impl Rig {
 }
 
 async fn answer(exchange: Exchange) -> Result<Reply, ExchangeError> {
-    within(exchange.answer).await.expect("an exchange resolves")
+    within(exchange.waiting.answer()).await.expect("an exchange resolves")
 }
 
 async fn within<T>(future: impl Future<Output = T>) -> T {
