@@ -28,7 +28,7 @@ const COALESCE_MAX: usize = 128;
 const COPY_MAX: usize = 64 * 1024;
 /// Smallest room offered to one read.
 const READ_ROOM_MIN: usize = 16 * 1024;
-/// Room offered to a read after one that filled its room: answers that come together cost one read.
+/// Room offered to the next read when short lines come in numbers: what waits costs one read.
 const READ_ROOM_BURST: usize = 64 * 1024;
 /// How far past the cap a line may run before the stream is given up, as a multiple of the cap.
 const OVERRUN_FACTOR: u64 = 4;
@@ -214,25 +214,29 @@ pub(super) async fn read_loop(
     let mut framer = Framer::new(frame_max);
     let mut buffer = BytesMut::with_capacity(READ_ROOM_MIN);
     let mut long_head = Bytes::new();
-    let mut room = READ_ROOM_MIN;
+    let mut read = 0;
     loop {
+        let mut lines = 0;
         while let Some(event) = framer.next(&mut buffer) {
             take(event, &inbound, &writer, &mut long_head);
+            lines += 1;
         }
         if framer.discarding() > OVERRUN_FACTOR * frame_max as u64 {
             return LinkFault::TooLong(format!(
                 "a line ran past {frame_max} bytes and did not end (limits.frame_max)"
             ));
         }
-        if buffer.is_empty() && room == READ_ROOM_MIN && buffer.capacity() > READ_ROOM_BURST / 2 {
-            // The burst is over: a server that idles holds little.
+        let burst = lines > 1 && read >= READ_ROOM_MIN;
+        if !burst && buffer.is_empty() && buffer.capacity() >= READ_ROOM_BURST {
+            // It is over: a server that idles holds little.
             buffer = BytesMut::with_capacity(READ_ROOM_MIN);
         }
+        let room = if burst { READ_ROOM_BURST } else { READ_ROOM_MIN };
         // A frame that is still growing gets room in proportion, so a big one costs few reads.
         buffer.reserve(room.max(buffer.len().min(1024 * 1024)));
         match input.read_buf(&mut buffer).await {
             Ok(0) => break,
-            Ok(read) => room = if read < READ_ROOM_MIN { READ_ROOM_MIN } else { READ_ROOM_BURST },
+            Ok(bytes) => read = bytes,
             Err(error) => return LinkFault::Network(format!("reading failed: {error}")),
         }
     }

@@ -47,7 +47,7 @@ async fn modern_requests_mirror_method_name_and_parameters_in_headers() {
     let schema = br#"{"type":"object","properties":{"city":{"type":"string","x-mcp-header":"City"}}}"#;
     let exchange =
         rig.start_with("tools/call", r#"{"name":"wetter é","arguments":{"city":"Köln"}}"#, |out| {
-            out.name = Some("wetter é".into());
+            out.name = Some("wetter é");
             out.headers = param_headers(schema, br#"{"city":"K\u00f6ln"}"#);
         });
     answer(exchange).await.unwrap();
