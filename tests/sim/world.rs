@@ -63,6 +63,8 @@ pub struct End {
     pub catalog: BTreeMap<usize, Vec<String>>,
     /// The same after every peer has said that its lists changed.
     pub renewed: BTreeMap<usize, Vec<String>>,
+    /// The states then: a lazy server may rest again.
+    pub heard: BTreeMap<usize, LifeState>,
     /// What each server would list then.
     pub offered: BTreeMap<usize, Vec<String>>,
     /// Exposed name, server, raw name.
@@ -164,6 +166,7 @@ async fn aftermath(runtime: &Runtime, fleet: &Fleet, peers: &[Arc<Peer>], trace:
     peers.iter().for_each(|peer| peer.ring());
     pause(trace, 3_000).await;
     end.renewed = catalog(runtime, fleet);
+    end.heard = states(runtime, fleet);
     end.offered =
         peers.iter().map(|peer| (peer.index, super::answers::tools(&peer.plan, peer.version()))).collect();
     end.exposed = exposed(runtime, fleet);

@@ -7,7 +7,7 @@ use callboard::view::{LifeState, ParkReason};
 use super::{Findings, Promise, Story, stories};
 use crate::answers;
 use crate::schedule::{Act, LAST_CALLS};
-use crate::trace::{Fact, Outcome};
+use crate::trace::{Entry, Fact, Outcome};
 use crate::world::Run;
 
 /// The window of the restart law, less what a timer may round.
@@ -39,7 +39,7 @@ fn name(run: &Run, server: usize) -> &'static str {
 }
 
 /// Facts about one server from the operator's last action before `until` on, with their times.
-fn since_act(run: &Run, server: usize, until: usize) -> &[crate::trace::Entry] {
+fn since_act(run: &Run, server: usize, until: usize) -> &[Entry] {
     let acted = |fact: &Fact| matches!(fact, Fact::Acted { server: s, .. } if *s == server);
     let from = run.trace[..until].iter().rposition(|entry| acted(&entry.fact)).unwrap_or(0);
     &run.trace[from..until]
@@ -53,17 +53,29 @@ fn restarts(run: &Run, server: usize, findings: &mut Findings) {
         }
         let began = entry.at.saturating_sub(WINDOW_MS);
         let epoch = since_act(run, server, place + 1);
-        let starts =
-            epoch.iter().filter(|e| matches!(e.fact, Fact::Connected { server: s, .. } if s == server));
-        // The first start is no restart, and neither is one for a call to a server that was given up.
-        let restarts = starts.skip(1).filter(|e| e.at >= began).count();
-        // One that is given up and wanted by a waiting call in the same moment is not seen as given up.
+        let restarts = restart_times(epoch, server).iter().filter(|at| **at >= began).count();
+        // A start for a call to a server that was given up is no restart. One that is given up and wanted by a waiting call in the same moment is not seen as given up.
         let demands = epoch.iter().filter(|e| e.at >= began && is_given_up(&e.fact, server)).count();
         let demands = demands.max(usize::from(is_waited_for(run, &stories, server, entry.at)));
         findings.check(restarts <= RESTARTS_MAX + demands, Promise::V5, || {
             format!("{} was restarted {restarts} times in the minute before {}", name(run, server), entry.at)
         });
     }
+}
+
+/// The restarts in a piece of the record: starts that are neither the first nor after a rest.
+fn restart_times(facts: &[Entry], server: usize) -> Vec<u64> {
+    let (mut rests, mut times) = (true, Vec::new());
+    for entry in facts {
+        match entry.fact {
+            Fact::State { server: s, state: LifeState::Dormant } if s == server => rests = true,
+            Fact::Connected { server: s, .. } if s == server && !std::mem::take(&mut rests) => {
+                times.push(entry.at);
+            }
+            _ => {}
+        }
+    }
+    times
 }
 
 fn is_waited_for(run: &Run, stories: &BTreeMap<u64, Story>, server: usize, at: u64) -> bool {
@@ -109,14 +121,11 @@ fn is_explained(run: &Run, server: usize) -> bool {
     };
     let (at, epoch) = (run.trace[place].at, since_act(run, server, place));
     let before = epoch.iter().any(|e| is_given_up(&e.fact, server));
-    let (mut starts, mut restarts, mut unready) = (0, 0, 0);
+    let restarts = restart_times(epoch, server).iter().filter(|time| **time + WINDOW_MS + 2 >= at).count();
+    let mut unready = 0;
     for entry in epoch {
         match entry.fact {
-            Fact::Connected { server: s, .. } if s == server => {
-                starts += 1;
-                unready += 1;
-                restarts += usize::from(starts > 1 && entry.at + WINDOW_MS + 2 >= at);
-            }
+            Fact::Connected { server: s, .. } if s == server => unready += 1,
             Fact::Handshaken { server: s, .. } if s == server => unready = 0,
             _ => {}
         }
@@ -163,7 +172,7 @@ fn catalogue(run: &Run, server: usize, findings: &mut Findings) {
     findings.check(good, Promise::V9, || {
         format!("{} lists {listed:?}, which is none of the last good lists {candidates:?}", plan.name)
     });
-    if end.settled.get(&server) == Some(&LifeState::Ready) {
+    if end.heard.get(&server) == Some(&LifeState::Ready) {
         let offered = end.offered.get(&server).cloned().unwrap_or_default();
         findings.check(renewed == offered, Promise::V9, || {
             format!("{} offers {offered:?} and said so, the catalogue has {renewed:?}", plan.name)
