@@ -19,6 +19,7 @@ pub mod stderr;
 pub mod stdio;
 pub mod task;
 pub mod waiting;
+pub mod watch;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -40,3 +40,4 @@ mod support;
 mod surroundings;
 mod throttling;
 mod versions;
+mod watching;

@@ -108,6 +108,7 @@ impl Actor for ServerActor {
             ServerMsg::Checked(generation, lives) if state.is_current(generation) => state.checked(lives),
             ServerMsg::Woke(generation, wake) if state.is_current(generation) => state.woke(wake),
             ServerMsg::Disconnected(generation) => state.disconnected(generation),
+            ServerMsg::Files(how) => state.files_ended(how),
             // A stale event of an old generation changes nothing; dropping a stale connection ends it.
             ServerMsg::Connected(..)
             | ServerMsg::ConnectFailed(..)
@@ -134,6 +135,7 @@ impl Actor for ServerActor {
 impl ServerState {
     /// Starts by itself, or waits for its first use.
     fn begin(&mut self) {
+        self.watch_files();
         match self.args.autostart {
             Autostart::ToLearn | Autostart::ToUse => self.feed(Event::Wanted),
             // Nothing more is to be expected of it for now.

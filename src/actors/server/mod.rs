@@ -6,6 +6,7 @@ mod breaker;
 mod call;
 mod calls;
 mod cure;
+mod files;
 mod idle;
 mod limit;
 mod lists;

@@ -3,6 +3,7 @@
 
 use tokio::sync::{mpsc, oneshot};
 
+use super::files::Files;
 use crate::call::{BreakerClass, CallError, CallEvent, CallReply, CallRequest, Delivery};
 use crate::catalog::items::{ItemList, ListKind};
 use crate::id::{CallId, Generation};
@@ -115,6 +116,8 @@ pub(crate) enum ServerMsg {
     Listed(Generation, ListKind, Result<ItemList, String>),
     /// Lists may have changed.
     Notified(Generation, Stale),
+    /// Watched files changed.
+    Files(Files),
     /// A timer ran out.
     Woke(Generation, Wake),
     /// The liveness check after an unanswered call is done; the answer is whether the server lives.

@@ -68,6 +68,8 @@ pub(crate) struct ServerState {
     timers: BTreeMap<&'static str, TaskHandle>,
     /// What it was started for.
     pub(super) started: Autostart,
+    /// Watches its files.
+    pub(super) files: Option<TaskHandle>,
     /// Since when nobody uses it.
     pub(super) idle_since: Option<Monotonic>,
     /// Connections that are being ended in order.
@@ -121,6 +123,7 @@ impl ServerState {
             attempt: None,
             timers: BTreeMap::new(),
             started: args.autostart,
+            files: None,
             idle_since: None,
             closing: BTreeMap::new(),
             law: RestartLaw::new(args.spec.restart),
@@ -456,6 +459,7 @@ impl ServerState {
         self.calls.clear();
         self.lists.clear();
         self.timers.clear();
+        self.files = None;
         self.attempt = None;
         self.live = None;
     }

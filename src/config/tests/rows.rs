@@ -349,7 +349,6 @@ fn keys_that_nothing_goes_by_yet_say_so() {
         warnings(&loaded)
     };
     for (keys, at) in [
-        (r#""watch": ["src/**"]"#, "watch"),
         (r#""sharing": "session""#, "sharing"),
         (r#""allowHostProcess": true"#, "allowHostProcess"),
         (r#""hostProcess": false"#, "hostProcess"),
@@ -363,9 +362,8 @@ fn keys_that_nothing_goes_by_yet_say_so() {
         );
         assert!(told[0].contains("mcp.json:1:"), "{told:?}");
     }
-    let all =
-        r#""watch": [], "sharing": "session", "allowHostProcess": true, "limits": {"result_max": 2048}"#;
-    assert_eq!(said(all).len(), 4);
+    let all = r#""sharing": "session", "allowHostProcess": true, "limits": {"result_max": 2048}"#;
+    assert_eq!(said(all).len(), 3);
     for keys in [
         r#""sharing": "shared""#,
         r#""breaker": {"failures": 3}"#,
@@ -386,7 +384,7 @@ fn keys_that_nothing_goes_by_yet_say_so() {
         assert_eq!(paths, [format!("mcpServers.s.{at}")], "{keys}");
         assert_eq!(errors(&loaded).len(), 1);
     }
-    let unknown = load_one(r#"{"command": "x", "watch": [], "watcher": 1}"#);
+    let unknown = load_one(r#"{"command": "x", "sharing": "session", "sharings": 1}"#);
     assert_eq!(warnings(&unknown).len(), 2, "a key whose name begins alike is another key");
 }
 
