@@ -347,9 +347,10 @@ fn until(at: SystemTime, now: SystemTime) -> String {
 }
 
 fn transport(view: &ServerView) -> String {
-    match view.pid {
-        Some(pid) => format!("{}, pid {pid}", view.transport),
-        None => view.transport.to_owned(),
+    match (view.pid, view.guard_pid) {
+        (Some(pid), Some(guard)) => format!("{}, pid {pid}, below guard {guard}", view.transport),
+        (Some(pid), None) => format!("{}, pid {pid}", view.transport),
+        (None, _) => view.transport.to_owned(),
     }
 }
 

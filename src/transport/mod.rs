@@ -270,6 +270,11 @@ impl Attempt {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(Link::pid)
     }
 
+    /// Process id of the child's guard, while there is one.
+    pub fn guard_pid(&self) -> Option<u32> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(Link::guard_pid)
+    }
+
     /// The last line of the child's stderr that is not blank.
     pub fn stderr_last(&self) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(Link::stderr_last)

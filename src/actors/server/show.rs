@@ -86,9 +86,9 @@ impl ServerState {
 
     fn refresh_texts(&mut self) {
         let attempt = self.attempt.as_ref().map(|(attempt, _)| attempt);
-        self.view.pid = match &self.live {
-            Some(live) => live.link.pid(),
-            None => attempt.and_then(Attempt::pid),
+        (self.view.pid, self.view.guard_pid) = match &self.live {
+            Some(live) => (live.link.pid(), live.link.guard_pid()),
+            None => (attempt.and_then(Attempt::pid), attempt.and_then(Attempt::guard_pid)),
         };
         self.view.warnings = self.warnings();
         self.view.listed = self.live.is_some() && self.catalog.listed;

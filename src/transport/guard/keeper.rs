@@ -151,8 +151,9 @@ struct Woken {
 
 impl Keeper {
     fn new(host: UnixStream, signals: Signals, server: Pid) -> io::Result<Self> {
-        // A child that nobody has waited for keeps its number: this is the server.
-        let exit = Some(pidfd_open(server, PidfdFlags::empty())?);
+        // A child that nobody has waited for keeps its number: this is the server. Where such a
+        // descriptor is refused, SIGCHLD says the same.
+        let exit = pidfd_open(server, PidfdFlags::empty()).ok();
         host.set_nonblocking(true)?;
         let me = getpid().as_raw_nonzero().get();
         let mut keeper = Self {

@@ -32,7 +32,9 @@ use std::process::ExitCode;
 
 /// The verb under which the program is a guard.
 pub const GUARD_VERB: &str = "__guard";
-/// What both sides must agree on; a guard of another version does nothing and leaves.
+/// What both sides must agree on; a guard of another version does nothing and leaves. The
+/// number behind the sign is raised with every change of `wire`.
+#[cfg(target_os = "linux")]
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+1");
 /// The small program that is a guard and nothing else, beside `callboard`.
 const SMALL: &str = "callboard-guard";
@@ -57,7 +59,8 @@ pub struct Guarding {
 
 impl Guarding {
     /// The guard beside this very program, or else this program itself, with leases below the
-    /// state folder if there is one. Only for a program that calls [`answer`]. `None` where there are no guards.
+    /// state folder if there is one. Only for a program that calls [`answer`]. `None` where
+    /// there are no guards.
     pub fn of_this_program(home: Option<&Path>) -> Option<Self> {
         let this = PathBuf::from(SELF);
         let small =
