@@ -54,6 +54,25 @@ fn a_result_reaches_scripts_byte_for_byte() {
 }
 
 #[test]
+fn a_lazy_server_that_is_known_is_listed_without_a_start_and_says_from_when() {
+    let (home, trace) = with_server(&[]);
+    let args = json!(["--trace", trace.display().to_string()]);
+    let entry = json!({"mcpServers": {"s": {"command": badmcp(), "args": args, "start": "lazy"}}});
+    home.user(&entry.to_string());
+    let first = home.run(&["mcp", "tools", "s", "--json"]).json(0);
+    assert_eq!((received(&trace, "initialize"), &first["warnings"]), (1, &json!([])));
+    for words in [&["mcp", "tools", "s", "--json"][..], &["mcp", "tools", "--json"]] {
+        let again = home.run(words).json(0);
+        assert_eq!(received(&trace, "initialize"), 1);
+        assert_eq!(again["data"], first["data"], "byte for byte the same");
+        let told = again["warnings"][0].as_str().unwrap();
+        assert!(told.starts_with("s: not started; its lists are those of 20"), "{told}");
+    }
+    call(&home, &["echo", "text=hi", "-y"]).expect(0);
+    assert_eq!(received(&trace, "initialize"), 2, "a call starts it");
+}
+
+#[test]
 fn arguments_may_be_typed_in_four_ways() {
     let (home, _) = with_server(&[]);
     let file = home.project().join("args.json");

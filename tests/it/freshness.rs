@@ -135,6 +135,25 @@ async fn a_poll_never_starts_a_server_and_ends_with_its_connection() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_reload_changes_the_poll_without_a_restart() {
+    let tape = Tape::default();
+    let plan = |poll| {
+        let fleet = Fleet::default().with(spec("s"), tape.of(silent(Arc::new(AtomicUsize::new(1)))));
+        fleet.plan(|plan| plan.poll = poll).into_plan()
+    };
+    let runtime = Runtime::start(plan(None)).await.unwrap();
+    runtime.settle(&[], MINUTE).await;
+    for (poll, lists) in [(Some(MINUTE), 4..=5), (None, 0..=0), (Some(MINUTE * 2), 2..=2)] {
+        runtime.reload(&plan(poll)).await.unwrap();
+        let before = tape.received("tools/list").len();
+        pass(MINUTE * 4 + Duration::from_secs(40)).await;
+        let now = tape.received("tools/list").len() - before;
+        assert!(lists.contains(&now), "{poll:?}: {now}");
+    }
+    assert_eq!(tape.received("initialize").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn two_hundred_servers_are_not_polled_together() {
     let tape = Tape::default();
     let mut fleet = Fleet::default().plan(|plan| plan.poll = Some(MINUTE));

@@ -93,6 +93,7 @@ impl Actor for ServerActor {
             }
             ServerMsg::Restart => state.restart_asked(),
             ServerMsg::Stop(done) => state.stop_asked(done),
+            ServerMsg::Poll(every) => state.poll_every(every),
             ServerMsg::Republish => state.publish_catalog(),
             ServerMsg::Connected(generation, connection) if state.is_current(generation) => {
                 state.connected(*connection);

@@ -1,6 +1,8 @@
 //! Messages of a server actor. Commands are imperative, facts are past tense; what
 //! belongs to a connection carries its generation.
 
+use std::time::Duration;
+
 use tokio::sync::{mpsc, oneshot};
 
 use super::files::Files;
@@ -106,6 +108,8 @@ pub(crate) enum ServerMsg {
     Stop(oneshot::Sender<()>),
     /// Publish the view and the catalogue again: the registry lost them.
     Republish,
+    /// Poll that often from now on.
+    Poll(Option<Duration>),
     /// A connection stands.
     Connected(Generation, Box<Connection>),
     /// An attempt failed.

@@ -2,6 +2,8 @@
 //! servers that do not announce their changes. `policy::refresh` decides; nothing here wakes a
 //! server that is not connected, because every timer ends with its connection.
 
+use std::time::Duration;
+
 use super::msg::Wake;
 use super::state::ServerState;
 use crate::catalog::items::{ListKind, ListKinds};
@@ -61,6 +63,15 @@ impl ServerState {
         let Some(interval) = self.args.poll else { return };
         let random = first.then(|| self.jitter.next());
         self.wake_at(POLL, Monotonic::now() + poll_delay(interval, random), Wake::Poll);
+    }
+
+    /// The setting changed.
+    pub(super) fn poll_every(&mut self, every: Option<Duration>) {
+        self.args.poll = every;
+        self.drop_timer(POLL);
+        if self.live.is_some() && self.catalog.listed {
+            self.schedule_poll(true);
+        }
     }
 
     /// The turn of the poll: reads what nobody would announce.

@@ -1,6 +1,7 @@
 //! The seam to one server actor: what others may ask of it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ractor::ActorRef;
 use tokio::sync::{Semaphore, oneshot};
@@ -63,6 +64,11 @@ impl ServerRef {
     /// Connects afresh, whatever the state.
     pub fn restart(&self) {
         let _ = self.actor.cast(ServerMsg::Restart);
+    }
+
+    /// Reads its lists again that often from now on; `None` means never.
+    pub(crate) fn poll_every(&self, every: Option<Duration>) {
+        let _ = self.actor.cast(ServerMsg::Poll(every));
     }
 
     /// Publishes view and catalogue again.

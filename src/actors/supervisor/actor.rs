@@ -239,6 +239,7 @@ impl SupervisorState {
                 let _ = child.view.send_replace(initial_view(&planned.entry, planned.autostart));
             }
             child.entry = planned.entry;
+            child.poll_every(planned.poll);
             return (Change::Unchanged(id), None);
         }
         let old = self.children.remove(&id);

@@ -57,6 +57,15 @@ impl Child {
         diff::same(&self.entry, &planned.entry) && self.args.as_ref().is_none_or(same_way)
     }
 
+    /// A changed poll is no reason to start anew.
+    pub(super) fn poll_every(&mut self, every: Option<Duration>) {
+        let Some(args) = self.args.as_mut().filter(|args| args.poll != every) else { return };
+        args.poll = every;
+        if let Some((_, server)) = &self.running {
+            server.poll_every(every);
+        }
+    }
+
     /// Counts a failure of its actor; says whether it may be started again.
     pub(super) fn may_restart(&mut self, now: Monotonic) -> bool {
         self.failures.push_back(now);
