@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::support::bad::{PATIENCE, Yard, flags, program, runs, until};
 use crate::support::spec;
-use crate::trees::{command, guarding, is_alive, plan, signal};
+use crate::trees::{Running, command, guarding, is_alive, plan, signal};
 
 /// Processes that a pid file names and that live.
 fn living(file: &Path) -> BTreeSet<i32> {
@@ -58,11 +58,10 @@ async fn servers_do_not_outlive_a_killed_host() {
         let config = json!({"mcpServers": {"a": one, "b": one, "c": one}}).to_string();
         std::fs::write(folder.path().join("mcp.json"), config).unwrap();
         let mut host = command(folder.path(), &["mcp", "status", "--watch", "--mcp-config", "mcp.json"]);
-        let mut host = host.spawn().unwrap();
+        let host = Running::of(&mut host);
         until("three servers and their helpers", || living(&pids).len() == 6).await;
-        signal(crate::trees::id(host.id()), Signal::KILL);
+        signal(host.pid(), Signal::KILL);
         until("all are gone", || living(&pids).is_empty()).await;
-        host.wait().unwrap();
     }
 }
 

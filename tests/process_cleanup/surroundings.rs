@@ -8,7 +8,7 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 
 use crate::support::bad::{program, trace, until};
-use crate::trees::{children, command, id};
+use crate::trees::{Running, children, command};
 
 /// Variables that a child gets when the host has them, and that the host of the test has.
 const SEEN: [&str; 4] = ["HOME", "LANG", "PATH", "TZ"];
@@ -22,7 +22,7 @@ async fn a_server_sees_its_own_environment_exactly_and_a_guard_sees_none() {
     std::fs::write(&config, json!({"mcpServers": {"s": entry}}).to_string()).unwrap();
     let mut host = command(home.path(), &["mcp", "status", "--watch", "--mcp-config", "mcp.json"]);
     host.envs((0..200).map(|number| (format!("CANARY_{number}"), "sings"))).env("LANG", "C").env("TZ", "UTC");
-    let mut host = host.spawn().unwrap();
+    let host = Running::of(&mut host);
     until("the server runs", || !trace(&file, "start").is_empty()).await;
     let start = trace(&file, "start").remove(0);
     let mut expected = SEEN.to_vec();
@@ -31,7 +31,7 @@ async fn a_server_sees_its_own_environment_exactly_and_a_guard_sees_none() {
     assert_eq!(start["env"], json!(expected));
 
     let pid = i32::try_from(start["pid"].as_i64().unwrap()).unwrap();
-    let [(guard, _)] = children(id(host.id()))[..] else { panic!("one guard") };
+    let [(guard, _)] = children(host.pid())[..] else { panic!("one guard") };
     assert_eq!(start["ppid"], json!(guard));
     assert_eq!(start["pgid"], json!(pid), "a process group of its own");
     assert_eq!(std::fs::read(format!("/proc/{guard}/environ")).unwrap(), b"");
@@ -56,8 +56,7 @@ async fn a_server_sees_its_own_environment_exactly_and_a_guard_sees_none() {
         |pid: i32| (0..3).map(|end| std::fs::read_link(format!("/proc/{pid}/fd/{end}")).unwrap()).collect();
     let (mine, theirs): (BTreeSet<PathBuf>, BTreeSet<PathBuf>) = (pipes(pid), pipes(guard));
     assert!(mine.len() == 3 && mine.is_disjoint(&theirs), "{mine:?} {theirs:?}");
-    host.kill().unwrap();
-    host.wait().unwrap();
+    drop(host);
     until("the server has left", || !crate::trees::is_alive(pid)).await;
 }
 
@@ -82,13 +81,12 @@ async fn a_guard_is_the_small_program_and_without_it_the_large_one() {
         let mut command = std::process::Command::new(host);
         command.args(["mcp", "status", "--watch", "--mcp-config", "mcp.json"]).current_dir(home.path());
         command.env_clear().env("HOME", home.path()).stdin(Stdio::null()).stdout(Stdio::null());
-        let mut host = command.spawn().unwrap();
+        let host = Running::of(&mut command);
         until("the server runs", || !trace(&file, "start").is_empty()).await;
         let parent = i32::try_from(trace(&file, "start")[0]["ppid"].as_i64().unwrap()).unwrap();
         let exe = std::fs::read_link(format!("/proc/{parent}/exe")).unwrap();
         assert_eq!(exe.file_name().unwrap(), guard);
-        host.kill().unwrap();
-        host.wait().unwrap();
+        drop(host);
         until("the guard has left", || !crate::trees::is_alive(parent)).await;
     }
 }

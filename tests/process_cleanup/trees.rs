@@ -193,7 +193,7 @@ pub fn id(pid: u32) -> i32 {
 
 /// The built program as a host of all shapes, in a home of its own.
 pub struct Host {
-    pub child: Child,
+    child: Running,
     pub home: tempfile::TempDir,
 }
 
@@ -211,12 +211,12 @@ impl Host {
         std::fs::create_dir(home.path().join(".callboard")).unwrap();
         std::fs::write(home.path().join(".callboard/mcp.json"), json!({"mcpServers": servers}).to_string())
             .unwrap();
-        let child = command(home.path(), &["mcp", "status", "--watch"]).spawn().unwrap();
+        let child = Running::of(&mut command(home.path(), &["mcp", "status", "--watch"]));
         Self { child, home }
     }
 
     pub fn pid(&self) -> i32 {
-        id(self.child.id())
+        self.child.pid()
     }
 
     /// Its guards, which are its only children.
@@ -229,10 +229,23 @@ impl Host {
     }
 }
 
-impl Drop for Host {
+/// A process that a test started; it ends with the test, also with one that fails.
+pub struct Running(pub Child);
+
+impl Running {
+    pub fn of(command: &mut Command) -> Self {
+        Self(command.spawn().unwrap())
+    }
+
+    pub fn pid(&self) -> i32 {
+        id(self.0.id())
+    }
+}
+
+impl Drop for Running {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
