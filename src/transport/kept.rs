@@ -112,7 +112,7 @@ pub fn confirm(folder: &Path, entry: &Entry, now: SystemTime) {
     }
 }
 
-/// Removes the oldest files beyond [`FILES_MAX`]. Blocking.
+/// Removes the oldest files beyond `FILES_MAX`. Blocking.
 pub fn prune(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     let mut files: Vec<(SystemTime, PathBuf)> = entries
