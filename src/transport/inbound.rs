@@ -2,6 +2,7 @@
 //! sorting of what arrives into answers, progress, notifications, requests to us
 //! and noise. Never waits, never writes; what must be sent back is returned.
 
+use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -21,6 +22,8 @@ use crate::wire::splice;
 const NOISE_KEPT_MAX: usize = 200;
 /// Where the method of an over-long message is looked for, in bytes.
 const HEAD_LOOKED_AT_MAX: usize = 256;
+/// Requests that were given up and are remembered, so that a late answer is known as one.
+const GIVEN_UP_MAX: usize = 1_024;
 
 #[derive(Debug)]
 struct Pending {
@@ -31,6 +34,8 @@ struct Pending {
 #[derive(Debug, Default)]
 struct State {
     waiting: IdMap<u64, Pending>,
+    /// Requests that nobody waits for any more and that may still be answered.
+    given_up: BTreeSet<u64>,
     counters: LinkCounters,
     /// Messages that arrived, whatever they said.
     heard: u64,
@@ -116,7 +121,15 @@ impl Inbound {
 
     /// Drops a request; `false` if it was already settled.
     pub fn forget(&self, id: u64) -> bool {
-        self.lock().waiting.remove(&id).is_some()
+        let mut state = self.lock();
+        let waited = state.waiting.remove(&id).is_some();
+        if waited {
+            state.given_up.insert(id);
+            if state.given_up.len() > GIVEN_UP_MAX {
+                state.given_up.pop_first();
+            }
+        }
+        waited
     }
 
     /// Fails one request.
@@ -189,7 +202,7 @@ impl Inbound {
     /// How much was odd so far: noise, broken answers, answers for nobody.
     pub fn oddities(&self) -> u64 {
         let counters = &self.lock().counters;
-        counters.noise + counters.malformed + counters.unmatched
+        counters.noise + counters.malformed + counters.unmatched + counters.late
     }
 
     /// Messages that arrived so far: each is a sign of life. Noise is none.
@@ -265,6 +278,10 @@ impl Inbound {
             }
             None => {
                 let mut state = self.lock();
+                if response.number.is_some_and(|id| state.given_up.remove(&id)) {
+                    state.counters.late += 1;
+                    return;
+                }
                 state.counters.unmatched += 1;
                 let id = &frame[response.id.clone()];
                 let id = &id[..id.len().min(NOISE_KEPT_MAX)];

@@ -134,7 +134,9 @@ pub struct LinkCounters {
     pub noise: u64,
     /// The last such line, cut to 200 bytes.
     pub last_noise: Option<String>,
-    /// Answers whose id belongs to nobody: late, or wrong.
+    /// Answers to requests that were given up before: late.
+    pub late: u64,
+    /// Answers whose id belongs to nobody.
     pub unmatched: u64,
     /// The id of the last such answer, as written.
     pub last_unmatched: Option<String>,

@@ -313,6 +313,30 @@ async fn a_late_answer_is_dropped_and_hurts_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_late_answer_is_never_called_one_with_a_wrong_id() {
+    let runtime = one(|m: &Value, w: &Wire| {
+        if good(m, w) || m["params"]["name"] != "echo" {
+            return;
+        }
+        let (m, w) = (m.clone(), w.clone());
+        tokio::spawn(async move {
+            tokio::time::sleep_until(tokio::time::Instant::now() + Duration::from_secs(3)).await;
+            w.result(&m, "{}");
+        });
+    })
+    .await;
+    for (tool, wait) in [("echo", 1), ("other", 5)] {
+        let mut hasty = request("s", tool, "{}");
+        hasty.limits.total = Some(Duration::from_secs(wait));
+        let error = runtime.frontend().call(hasty, None).await.unwrap_err();
+        assert_eq!(error.code, ErrorCode::TimeoutTotal);
+        assert!(!error.message.contains("wrong id"), "the other one is just late: {error}");
+    }
+    let view = runtime.status().remove(0);
+    assert!(view.warnings.iter().any(|w| w.contains("1 answers came late")), "{:?}", view.warnings);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_caller_that_leaves_cancels_its_call_once_and_frees_its_place() {
     let tape = Tape::default();
     let mut narrow = spec("s");

@@ -121,10 +121,13 @@ impl ServerState {
         if counters.malformed > 0 {
             warnings.push(format!("{} answers broke the protocol", counters.malformed));
         }
+        if counters.late > 0 {
+            warnings.push(format!("{} answers came late, when nobody waited any more", counters.late));
+        }
         if counters.unmatched > 0 {
             let id = counters.last_unmatched.as_deref().unwrap_or_default();
             warnings.push(self.clean(&format!(
-                "{} answers came for nobody (late, or with a wrong id; last id {id})",
+                "{} answers came for nobody (with a wrong id; last id {id})",
                 counters.unmatched
             )));
         }
