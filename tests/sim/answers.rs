@@ -10,10 +10,11 @@ pub fn result(id: u64, result: &str) -> Vec<u8> {
 }
 
 /// The answer to `initialize`.
-pub fn initialized(id: u64, version: &str, resources: bool) -> Vec<u8> {
-    let resources = if resources { r#","resources":{"listChanged":true}"# } else { "" };
+pub fn initialized(id: u64, version: &str, plan: &ServerPlan) -> Vec<u8> {
+    let announces = plan.announces;
+    let resources = if plan.resources { r#","resources":{"listChanged":true}"# } else { "" };
     let text = format!(
-        r#"{{"protocolVersion":"{version}","capabilities":{{"tools":{{"listChanged":true}}{resources}}},"serverInfo":{{"name":"sim","version":"1"}}}}"#
+        r#"{{"protocolVersion":"{version}","capabilities":{{"tools":{{"listChanged":{announces}}}{resources}}},"serverInfo":{{"name":"sim","version":"1"}}}}"#
     );
     result(id, &text)
 }

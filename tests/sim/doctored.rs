@@ -15,6 +15,7 @@ fn sound() -> Run {
     schedule.servers.truncate(2);
     for server in &mut schedule.servers {
         (server.failures, server.open_for) = (3, 60_000);
+        (server.idle_stop, server.announces) = (None, true);
         (server.tools, server.page, server.start, server.lazy, server.trusted) = (3, 0, 0, false, false);
         (server.idle, server.total, server.rate) = (10_000, 30_000, None);
     }

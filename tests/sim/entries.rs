@@ -79,8 +79,12 @@ impl Fleet {
 
     /// The plan as the configuration stands now.
     pub fn plan(&self) -> RuntimePlan {
-        let mut plan =
-            RuntimePlan { in_flight_max: PERMITS, seed: Some(self.schedule.seed), ..RuntimePlan::default() };
+        let mut plan = RuntimePlan {
+            in_flight_max: PERMITS,
+            seed: Some(self.schedule.seed),
+            poll: self.schedule.poll.map(Duration::from_millis),
+            ..RuntimePlan::default()
+        };
         for (index, stand) in &self.stands {
             let server = &self.schedule.servers[*index];
             let state = match stand {
@@ -148,6 +152,7 @@ fn spec(server: &ServerPlan, edition: u32) -> ServerSpec {
             open_for: ms(server.open_for),
             ..BreakerSpec::default()
         },
+        idle_stop: server.idle_stop.map(ms),
         rate: server.rate.map(|per_second| Rate { per_second, burst: per_second }),
         ..ServerSpec::new(server.name, transport)
     }

@@ -66,9 +66,11 @@ impl Peer {
         self.lock().version
     }
 
-    /// Has every connection say that its lists changed.
+    /// Has every connection say that its lists changed, if this server does that.
     pub fn ring(&self) {
-        self.bell.send_modify(|rung| *rung += 1);
+        if self.plan.announces {
+            self.bell.send_modify(|rung| *rung += 1);
+        }
     }
 
     /// The recipe that connects to it.
@@ -263,7 +265,9 @@ impl Conn {
             }
             FaultKind::CatalogueMutation => {
                 self.peer.lock().version += 1;
-                self.soon(0, Due::Write(answers::changed()));
+                if self.peer.plan.announces {
+                    self.soon(0, Due::Write(answers::changed()));
+                }
             }
             FaultKind::NotificationFlood => self.soon(0, Due::Write(answers::flood(count))),
             _ => self.soon(0, Due::Write(answers::requests(count))),
@@ -299,7 +303,7 @@ impl Conn {
             None => self.peer.plan.start,
         };
         let version = message["params"]["protocolVersion"].as_str().unwrap_or_default();
-        let line = answers::initialized(id, version, self.peer.plan.resources);
+        let line = answers::initialized(id, version, &self.peer.plan);
         self.soon(wait, Due::Write(line));
     }
 

@@ -23,6 +23,8 @@ pub const NAMES: [&str; 6] = ["alpha", "beta", "gamma", "delta", "eps", "zeta"];
 pub struct Schedule {
     /// What it was made from; also the seed of everything random in the product.
     pub seed: u64,
+    /// How often the lists of servers that announce nothing are read again.
+    pub poll: Option<u64>,
     /// The configured servers.
     pub servers: Vec<ServerPlan>,
     /// What callers ask.
@@ -45,6 +47,10 @@ pub struct ServerPlan {
     pub resources: bool,
     pub trusted: bool,
     pub lazy: bool,
+    /// How long it stays without a call.
+    pub idle_stop: Option<u64>,
+    /// Whether it says so when its list changed.
+    pub announces: bool,
     pub in_flight: usize,
     pub queue: usize,
     pub idle: u64,
@@ -253,6 +259,7 @@ impl Schedule {
     pub fn of(seed: u64) -> Self {
         let mut rng = Rng::seeded(seed);
         let count = rng.between(2, 6);
+        let poll = rng.pick(&[None, Some(20_000), Some(60_000)]);
         let servers: Vec<ServerPlan> = NAMES
             .iter()
             .take(usize::try_from(count).unwrap_or(2))
@@ -287,7 +294,7 @@ impl Schedule {
         calls.sort_by_key(|call| (call.at, call.nonce));
         faults.sort_by_key(|fault| fault.at);
         acts.sort_by_key(|act| act.at);
-        Self { seed, servers, calls, faults, acts }
+        Self { seed, poll, servers, calls, faults, acts }
     }
 
     /// When everything that the schedule does is over.
@@ -315,6 +322,8 @@ fn server(rng: &mut Rng, name: &'static str, first: bool) -> ServerPlan {
         resources: rng.chance(30),
         trusted: rng.chance(50),
         lazy: !healthy && rng.chance(15),
+        idle_stop: (!healthy && rng.chance(15)).then_some(3_000),
+        announces: rng.chance(75),
         in_flight: if healthy { 64 } else { rng.pick(&[1, 2, 4, 64]) },
         queue: if healthy { 256 } else { rng.pick(&[1, 1, 4, 256]) },
         idle: rng.pick(&[1_000, 2_000, 5_000, 10_000]),
@@ -372,7 +381,7 @@ fn fault(rng: &mut Rng, server: usize, kinds: &[FaultKind]) -> FaultPlan {
 
 impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "schedule of seed {} (times in ms)", self.seed)?;
+        writeln!(f, "schedule of seed {} (times in ms), poll {:?}", self.seed, self.poll)?;
         for (index, server) in self.servers.iter().enumerate() {
             writeln!(f, "  server {index}: {server:?}")?;
         }

@@ -61,6 +61,8 @@ pub struct End {
     pub wanted: BTreeMap<usize, bool>,
     /// Tools of each server in the catalogue when it had settled.
     pub catalog: BTreeMap<usize, Vec<String>>,
+    /// When that was.
+    pub looked_at: u64,
     /// The same after every peer has said that its lists changed.
     pub renewed: BTreeMap<usize, Vec<String>>,
     /// The states then: a lazy server may rest again.
@@ -163,8 +165,10 @@ async fn aftermath(runtime: &Runtime, fleet: &Fleet, peers: &[Arc<Peer>], trace:
     let lists = schedule.servers.iter().map(|server| server.list).max().unwrap_or(0);
     pause(trace, lists * 4 + 2_000).await;
     end.catalog = catalog(runtime, fleet);
+    end.looked_at = trace.now();
     peers.iter().for_each(|peer| peer.ring());
-    pause(trace, 3_000).await;
+    // By then every poll had its turn, and reads that found nothing are at their longest distance.
+    pause(trace, lists + 65_000).await;
     end.renewed = catalog(runtime, fleet);
     end.heard = states(runtime, fleet);
     end.offered =

@@ -6,7 +6,7 @@ use callboard::view::{LifeState, ParkReason};
 
 use super::{Findings, Promise, Story, stories};
 use crate::answers;
-use crate::schedule::{Act, LAST_CALLS};
+use crate::schedule::{Act, FaultKind, LAST_CALLS};
 use crate::trace::{Entry, Fact, Outcome};
 use crate::world::Run;
 
@@ -32,6 +32,12 @@ pub(super) fn check(run: &Run, findings: &mut Findings) {
         format!("{} tasks are alive after the shutdown", end.tasks_after)
     });
     bijective(run, findings);
+}
+
+/// Whether a server may be stopped because nobody uses it.
+fn rests(run: &Run, server: usize) -> bool {
+    let plan = &run.schedule.servers[server];
+    plan.lazy || plan.idle_stop.is_some()
 }
 
 fn name(run: &Run, server: usize) -> &'static str {
@@ -98,7 +104,7 @@ fn alive_again(run: &Run, server: usize, findings: &mut Findings) {
     let state = run.end.settled.get(&server);
     let fine = match state {
         Some(LifeState::Ready) => true,
-        Some(LifeState::Dormant) => run.schedule.servers[server].lazy,
+        Some(LifeState::Dormant) => rests(run, server),
         Some(LifeState::Parked(ParkReason::GivenUp)) => is_explained(run, server),
         _ => false,
     };
@@ -141,7 +147,7 @@ fn nothing_held(run: &Run, server: usize, findings: &mut Findings) {
     });
     let wanted = usize::from(end.wanted.get(&server) == Some(&true));
     let open = end.open.get(&server).copied().unwrap_or_default();
-    findings.check(open == wanted, Promise::V8, || {
+    findings.check(open == wanted || (open < wanted && rests(run, server)), Promise::V8, || {
         format!("{} has {open} open connections at the end, not {wanted}", name(run, server))
     });
     let after = end.open_after.get(&server).copied().unwrap_or_default();
@@ -172,7 +178,11 @@ fn catalogue(run: &Run, server: usize, findings: &mut Findings) {
     findings.check(good, Promise::V9, || {
         format!("{} lists {listed:?}, which is none of the last good lists {candidates:?}", plan.name)
     });
-    if end.heard.get(&server) == Some(&LifeState::Ready) {
+    // A server that announced something once is believed to announce everything.
+    let storms = run.schedule.faults.iter();
+    let storms = storms.filter(|fault| (fault.server, fault.kind) == (server, FaultKind::ListChangedStorm));
+    let is_told = plan.announces || (run.schedule.poll.is_some() && storms.count() == 0);
+    if is_told && end.heard.get(&server) == Some(&LifeState::Ready) {
         let offered = end.offered.get(&server).cloned().unwrap_or_default();
         findings.check(renewed == offered, Promise::V9, || {
             format!("{} offers {offered:?} and said so, the catalogue has {renewed:?}", plan.name)
@@ -185,7 +195,7 @@ fn catalogue(run: &Run, server: usize, findings: &mut Findings) {
 fn last_lists(run: &Run, server: usize) -> BTreeSet<Option<u64>> {
     let mut found = BTreeSet::from([None]);
     // The bell makes every list new: only what came before the first look counts.
-    let until = run.trace.iter().position(|e| e.at > run.end.settled_at).unwrap_or(run.trace.len());
+    let until = run.trace.iter().position(|e| e.at > run.end.looked_at).unwrap_or(run.trace.len());
     for (place, entry) in run.trace[..until].iter().enumerate() {
         match entry.fact {
             Fact::Acted { server: s, act } if s == server && act != Act::Restart => {
