@@ -240,6 +240,15 @@ impl Inbound {
         }
     }
 
+    /// Sorts what stands behind the last line end of a stream that is over: a whole message counts. Of one
+    /// that is cut off, the end of the connection says more than its beginning.
+    pub fn accept_last(&self, frame: Bytes) -> Vec<Bytes> {
+        match envelope::parse(&frame) {
+            Err(EnvelopeError::Json(_)) => Vec::new(),
+            _ => self.accept(frame),
+        }
+    }
+
     /// A message over the cap: fails the request that its head or tail names. Returns whether one was found.
     pub fn too_long(&self, head: &[u8], tail: &[u8]) -> bool {
         match envelope::id_hint(head, tail) {

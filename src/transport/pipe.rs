@@ -240,8 +240,14 @@ pub(super) async fn read_loop(
             Err(error) => return LinkFault::Network(format!("reading failed: {error}")),
         }
     }
-    if let Some(event) = framer.finish(&mut buffer) {
-        take(event, &inbound, &writer, &mut long_head);
+    match framer.finish(&mut buffer) {
+        Some(FrameEvent::Line(frame)) if frame.first() == Some(&b'{') => {
+            for back in inbound.accept_last(frame) {
+                writer.notify(back);
+            }
+        }
+        Some(event) => take(event, &inbound, &writer, &mut long_head),
+        None => {}
     }
     LinkFault::Closed
 }

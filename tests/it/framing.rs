@@ -141,3 +141,31 @@ async fn a_line_over_the_cap_fails_its_call_and_the_connection_goes_on() {
     assert_eq!((host.pid("s"), host.view("s").restarts), (pid, 0));
     host.end().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_cut_off_by_the_end_of_its_server_is_one_lost_connection() {
+    let held: Mutex<Vec<Value>> = Mutex::default();
+    let mut fragile = support::spec("s");
+    fragile.breaker.failures = 2;
+    let runtime = Fleet::default()
+        .with(fragile, move |m: &Value, w: &Wire| {
+            if good(m, w) || support::method_of(m) != "tools/call" {
+                return;
+            }
+            let mut held = held.lock().unwrap();
+            held.push(m.clone());
+            if held.len() == 2 {
+                w.raw(&answer(&held[0], r#"{"content":[]}"#).as_bytes()[..30]);
+                w.hang_up();
+            }
+        })
+        .ready()
+        .await;
+    let (first, second) = join!(support::call(&runtime, "s", "echo"), support::call(&runtime, "s", "echo"));
+    for end in [first, second] {
+        let error = end.unwrap_err();
+        assert_eq!((error.code, error.delivery), (ErrorCode::ConnectionLost, Delivery::Unknown), "{error}");
+    }
+    support::idle().await;
+    assert_eq!(runtime.status()[0].breaker.failures, 1, "one incident counts once");
+}
