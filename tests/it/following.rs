@@ -54,3 +54,36 @@ async fn a_server_that_was_removed_lists_nothing_while_it_drains() {
     let owners: Vec<_> = runtime.catalog().tools.iter().map(|tool| tool.route.server.to_string()).collect();
     assert_eq!(owners, ["b", "b"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_comes_back_while_its_predecessor_drains_is_the_new_one() {
+    // Holds its call, and lists a tool of its own each time it is asked.
+    let old = |m: &Value, w: &Wire| match method_of(m) {
+        "tools/call" => w.line(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#),
+        "tools/list" => w.result(m, r#"{"tools":[{"name":"old","inputSchema":{"type":"object"}}]}"#),
+        _ => _ = good(m, w),
+    };
+    let runtime = Arc::new(Fleet::default().with(spec("a"), old).with(spec("b"), quick).ready().await);
+    let held = {
+        let runtime = runtime.clone();
+        tokio::spawn(async move { call(&runtime, "a", "old").await })
+    };
+    idle().await;
+    let removed = {
+        let runtime = runtime.clone();
+        tokio::spawn(async move {
+            runtime.reload(&Fleet::default().with(spec("b"), quick).into_plan()).await.unwrap();
+        })
+    };
+    idle().await;
+    let again = Fleet::default().with(spec("a"), quick).with(spec("b"), quick).into_plan();
+    runtime.reload(&again).await.unwrap();
+    runtime.settle(&[], Duration::from_secs(60)).await;
+    tokio::time::advance(Duration::from_millis(1_500)).await;
+    idle().await;
+    let tools: Vec<_> = runtime.catalog().tools.iter().map(|tool| tool.route.item.name.clone()).collect();
+    assert!(!tools.contains(&"old".into()), "{tools:?}");
+    assert_eq!(tools.len(), 4, "{tools:?}");
+    held.await.unwrap().unwrap_err();
+    removed.await.unwrap();
+}

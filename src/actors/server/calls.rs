@@ -130,7 +130,12 @@ impl ServerState {
             Admission::Full(_) => {
                 self.give_back(pass, BreakerClass::Neutral, Loss::None);
                 let (id, max) = (&self.args.spec.id, self.args.spec.limits.queue);
-                let text = format!("{id} has {max} calls waiting already (limits.queue); try again later");
+                let text = match max {
+                    0 => format!(
+                        "{id} is busy or not ready, and no call may wait for it (limits.queue); try again later"
+                    ),
+                    _ => format!("{id} has {max} calls waiting already (limits.queue); try again later"),
+                };
                 let error = call::refuse(ErrorCode::Busy, id, text).after(std::time::Duration::from_secs(1));
                 self.answer(submission, error);
             }

@@ -119,6 +119,9 @@ pub(crate) struct SupervisorState {
     children: BTreeMap<ServerId, Child>,
     /// Ends of servers that are under way.
     ending: Vec<TaskHandle>,
+    /// The highest generation of the servers that are gone: a name that comes back while its predecessor
+    /// still drains goes on from there.
+    past: Generation,
     draining: bool,
     /// One pool of connections for all servers.
     http: crate::transport::http::Client,
@@ -139,6 +142,7 @@ impl Actor for SupervisorActor {
             args,
             children: BTreeMap::new(),
             ending: Vec::new(),
+            past: Generation::default(),
             draining: false,
             http: crate::transport::http::Client::new(),
         })
@@ -193,7 +197,10 @@ impl SupervisorState {
         let removed: Vec<ServerId> =
             self.children.keys().filter(|id| !wanted.contains(*id)).cloned().collect();
         for id in removed {
-            gone.extend(self.children.remove(&id).and_then(|child| child.running).map(|(_, server)| server));
+            if let Some(child) = self.children.remove(&id) {
+                self.past = self.past.max(child.view.borrow().generation);
+                gone.extend(child.running.map(|(_, server)| server));
+            }
             changes.push(Change::Removed(id));
         }
         let mut fresh = Vec::new();
@@ -244,7 +251,7 @@ impl SupervisorState {
         }
         let old = self.children.remove(&id);
         // A view of its own: the replaced actor still writes to the old one while it drains.
-        let generation = old.as_ref().map(|child| child.view.borrow().generation).unwrap_or_default();
+        let generation = old.as_ref().map_or(self.past, |child| child.view.borrow().generation);
         let mut first = ServerView { generation, ..initial_view(&planned.entry, planned.autostart) };
         let kept = planned.kept.map(|kept| kept.of(generation.next()));
         if let (Some(kept), EntryState::Ready(spec)) = (&kept, &planned.entry.state) {
