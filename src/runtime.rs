@@ -33,6 +33,7 @@ use crate::transport::DuplexPeer;
 use crate::transport::guard::{self, Guarding};
 use crate::transport::kept::{self, KeptAll};
 use crate::transport::memory::{self, Revisions};
+use crate::transport::spawns::{SPAWNS_MAX, Spawns};
 use crate::transport::task;
 use crate::view::ServerView;
 use crate::wire::era::Revision;
@@ -75,6 +76,8 @@ pub struct RuntimePlan {
     pub reserved: Vec<String>,
     /// Calls in flight or waiting, in all.
     pub in_flight_max: usize,
+    /// Processes of servers that are being spawned at once.
+    pub spawns_max: usize,
     /// What the policy goes by.
     pub gate: Gate,
     /// The seed of everything random, so that a run can be repeated; `None` for one that is
@@ -100,6 +103,7 @@ impl Default for RuntimePlan {
             name_len_max: 64,
             reserved: Vec::new(),
             in_flight_max: 1024,
+            spawns_max: SPAWNS_MAX,
             gate: Gate::default(),
             seed: None,
         }
@@ -123,6 +127,7 @@ impl RuntimePlan {
             name_len_max: settings.name_len_max,
             reserved: settings.reserved.clone(),
             in_flight_max: settings.in_flight_max,
+            spawns_max: settings.spawns_max,
             ..Self::default()
         }
     }
@@ -189,6 +194,7 @@ impl Runtime {
                 gate: Arc::new(plan.gate.clone()),
             },
             directory: directory_out,
+            spawns: Spawns::new(plan.spawns_max),
             broken: broken_out,
         };
 

@@ -46,6 +46,8 @@ pub(crate) struct RootArgs {
     pub registry: RegistryArgs,
     pub frontend: FrontendArgs,
     pub directory: watch::Sender<std::sync::Arc<super::directory::Directory>>,
+    /// The places of servers that are being spawned.
+    pub spawns: crate::transport::spawns::Spawns,
     /// Set once, when the core can't be mended.
     pub broken: watch::Sender<bool>,
 }
@@ -128,6 +130,7 @@ impl RootState {
         let args = SupervisorArgs {
             registry: RegistryRef(Seat::new(self.registry.subscribe())),
             directory: self.args.directory.clone(),
+            spawns: self.args.spawns.clone(),
         };
         let (actor, _) = Actor::spawn_linked(None, SupervisorActor, args, self.me.get_cell()).await?;
         let supervisor = SupervisorRef(actor);
@@ -208,7 +211,8 @@ mod tests {
             out: catalog_out,
         };
         let frontend = FrontendArgs { catalog, directory, gate: Arc::default() };
-        let args = RootArgs { registry, frontend, directory: directory_out, broken: broken_out };
+        let spawns = crate::transport::spawns::Spawns::default();
+        let args = RootArgs { registry, frontend, directory: directory_out, spawns, broken: broken_out };
         let (root, _) = Actor::spawn(None, RootActor, args).await.unwrap();
         let (begun, done) = oneshot::channel();
         root.cast(RootMsg::Begin(begun)).unwrap();

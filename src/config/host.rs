@@ -43,6 +43,8 @@ pub struct HostSettings {
     pub limits: Limits,
     /// `limits.in_flight_max`: calls in flight in all.
     pub in_flight_max: usize,
+    /// `limits.spawns_max`: servers whose process is being started at once.
+    pub spawns_max: usize,
     /// `refresh.poll`: how often lists are read again; `None` means never.
     pub refresh_poll: Option<Duration>,
     /// `rate.*`: default of the entries.
@@ -104,6 +106,7 @@ impl Default for HostSettings {
             restart: RestartSpec::default(),
             limits: Limits::default(),
             in_flight_max: 1024,
+            spawns_max: 8,
             refresh_poll: Some(Duration::from_secs(60)),
             rate: None,
             env_passthrough: Vec::new(),

@@ -39,7 +39,7 @@ pub(super) fn log_word(level: LogLevel) -> &'static str {
 }
 
 /// Keys of the next versions that a file may have already: nothing goes by them yet.
-pub const LATER: [&str; 2] = ["limits.result_max", "limits.spawns_max"];
+pub const LATER: [&str; 1] = ["limits.result_max"];
 
 /// The environment variable of a key: `CALLBOARD_` and the name in capitals, with `_` for each dot.
 pub fn variable(name: &str) -> String {
@@ -186,6 +186,8 @@ pub const HOST_KEYS: &[HostKey] = &[
         size(*v)),
     host_key!("limits.in_flight_max", SOME, LOWER, Count, |s| wide(s.in_flight_max), |t, v| t
         .in_flight_max =
+        size(*v)),
+    host_key!("limits.spawns_max", SOME, LOWER, Count, |s| wide(s.spawns_max), |t, v| t.spawns_max =
         size(*v)),
     host_key!(
         "rate.per_second",

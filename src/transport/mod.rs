@@ -15,6 +15,7 @@ pub mod memory;
 mod pipe;
 mod probe;
 mod process;
+pub mod spawns;
 pub mod stderr;
 pub mod stdio;
 pub mod task;
@@ -128,6 +129,8 @@ pub struct LinkSettings {
     pub list_timeout: Duration,
     /// The HTTP client that all servers share.
     pub http: http::Client,
+    /// The places of those that are being spawned, shared by all servers too.
+    pub spawns: spawns::Spawns,
 }
 
 /// One root that we declare to servers.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::{LinkFault, StdioLaunch};
 
@@ -109,14 +110,20 @@ pub(super) enum Process {
 }
 
 impl Process {
-    /// Starts it, below a guard if the launch names one and there are guards here.
-    pub(super) async fn start(launch: &StdioLaunch) -> Result<(Self, Pipes), StartFault> {
+    /// Starts it, below a guard if the launch names one and there are guards here. `place` is taken
+    /// for as long as that takes, even when nobody waits for it any more.
+    pub(super) async fn start(
+        launch: &StdioLaunch,
+        place: Option<OwnedSemaphorePermit>,
+    ) -> Result<(Self, Pipes), StartFault> {
         #[cfg(target_os = "linux")]
         if let Some(guarding) = &launch.guard {
-            let (guarded, pipes) = super::guard::host::start(launch, guarding).await?;
+            let (guarded, pipes) = super::guard::host::start(launch, guarding, place).await?;
             return Ok((Self::Guarded(Box::new(guarded)), pipes));
         }
-        Plain::start(launch).map(|(plain, pipes)| (Self::Plain(plain), pipes))
+        let started = Plain::start(launch).map(|(plain, pipes)| (Self::Plain(plain), pipes));
+        drop(place);
+        started
     }
 
     /// Process id of the server.

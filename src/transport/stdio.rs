@@ -33,7 +33,8 @@ pub(crate) async fn connect(
     settings: &LinkSettings,
     inbound: Arc<Inbound>,
 ) -> Result<Arc<PipeCarrier>, LinkFault> {
-    let started = Process::start(launch).await;
+    let place = settings.spawns.place().await;
+    let started = Process::start(launch, place).await;
     let (process, pipes) = started.map_err(|fault| fault.into_fault(launch))?;
     let Pipes { stdin, stdout, stderr: err } = pipes;
     widen(&stdin);

@@ -83,6 +83,7 @@ fn settings(protocol: ProtocolChoice) -> LinkSettings {
         roots: Vec::new(),
         list_timeout: PATIENCE,
         http: Client::new(),
+        spawns: callboard::transport::spawns::Spawns::default(),
     }
 }
 

@@ -11,6 +11,7 @@ mod guard_death;
 mod host_death;
 mod leaks;
 mod reports;
+mod starts;
 mod stops;
 #[expect(dead_code, unused_imports, reason = "it serves the integration tests, which use more of it")]
 #[path = "../it/support/mod.rs"]

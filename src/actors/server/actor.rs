@@ -50,6 +50,8 @@ pub(crate) struct ServerArgs {
     pub seed: Option<u64>,
     /// The HTTP client that all servers share.
     pub http: crate::transport::http::Client,
+    /// The places of those that are being spawned.
+    pub spawns: crate::transport::spawns::Spawns,
 }
 
 /// One server.

@@ -61,6 +61,7 @@ fn settings() -> LinkSettings {
         roots: Vec::new(),
         list_timeout: Duration::from_secs(5),
         http: crate::transport::http::Client::new(),
+        spawns: crate::transport::spawns::Spawns::default(),
     }
 }
 
@@ -102,6 +103,7 @@ impl Stage {
             kept: None,
             autostart: Autostart::ToUse,
             http: crate::transport::http::Client::new(),
+            spawns: crate::transport::spawns::Spawns::default(),
         };
         let (actor, _) = Actor::spawn(None, ServerActor, args).await.unwrap();
         let mut stage = Self { actor, view, catalog, registry };

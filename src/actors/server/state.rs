@@ -241,6 +241,7 @@ impl ServerState {
             roots: self.args.roots.clone(),
             list_timeout: self.args.spec.timeouts.list,
             http: self.args.http.clone(),
+            spawns: self.args.spawns.clone(),
         }
     }
 

@@ -109,6 +109,8 @@ pub(crate) struct SupervisorArgs {
     pub registry: RegistryRef,
     /// Kept by the runtime, so readers keep the last value.
     pub directory: watch::Sender<Arc<Directory>>,
+    /// The places of servers that are being spawned.
+    pub spawns: crate::transport::spawns::Spawns,
 }
 
 pub(crate) struct SupervisorActor;
@@ -274,6 +276,7 @@ impl SupervisorState {
                 autostart: planned.autostart,
                 seed: planned.seed,
                 http: self.http.clone(),
+                spawns: self.args.spawns.clone(),
             }),
             EntryState::Disabled | EntryState::Pending | EntryState::Invalid => None,
         };

@@ -15,6 +15,7 @@ use rustix::process::{Pid, Signal, WaitOptions, getpid, getsid, set_child_subrea
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::lease::{self, Lease};
 use super::passing;
@@ -46,16 +47,21 @@ pub(in crate::transport) struct Guarded {
     _lease: Option<Lease>,
 }
 
-/// Starts a guard and its server; returns when the server's program runs.
+/// Starts a guard and its server; returns when the server's program runs, or can't. `place` is
+/// free again then.
 pub(in crate::transport) async fn start(
     launch: &StdioLaunch,
     guarding: &Guarding,
+    place: Option<OwnedSemaphorePermit>,
 ) -> Result<(Guarded, Pipes), StartFault> {
     let (launch, guarding) = (launch.clone(), guarding.clone());
     // Given up meanwhile, what it returns is dropped, and the guard ends the server.
-    let begin = move || match (begin(&launch, &guarding, &guarding.program), &guarding.spare) {
-        (Err(StartFault::Guard(_)), Some(spare)) => begin(&launch, &guarding, spare),
-        (begun, _) => begun,
+    let begin = move || {
+        let _place = place;
+        match (begin(&launch, &guarding, &guarding.program), &guarding.spare) {
+            (Err(StartFault::Guard(_)), Some(spare)) => begin(&launch, &guarding, spare),
+            (begun, _) => begun,
+        }
     };
     match task::blocking(begin).await {
         Some(begun) => begun,

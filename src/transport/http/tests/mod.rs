@@ -46,6 +46,7 @@ fn settings(protocol: ProtocolChoice) -> LinkSettings {
         roots: Vec::new(),
         list_timeout: PATIENCE,
         http: Client::new(),
+        spawns: crate::transport::spawns::Spawns::default(),
     }
 }
 

@@ -1,0 +1,75 @@
+//! Starts of many servers: how many are on their way at once, and what those that hang cost.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use callboard::config::spec::{SecretText, TransportSpec};
+use callboard::runtime::Runtime;
+use callboard::transport::guard::Guarding;
+use callboard::view::LifeState;
+
+use crate::support::bad::{program, until};
+use crate::support::spec;
+use crate::trees::plan;
+
+const SERVERS: usize = 50;
+
+/// A guard that takes its time, and writes down when it begins and when it is on its way.
+fn slow_guard(folder: &Path, log: &Path) -> PathBuf {
+    let guard = env!("CARGO_BIN_EXE_callboard-guard");
+    let script = format!(
+        "#!/bin/sh\necho begins >>{log}\n/bin/sleep 0.1\necho is-there >>{log}\nexec {guard} \"$@\"\n",
+        log = log.display()
+    );
+    let file = folder.join("guard");
+    std::fs::write(&file, script).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    file
+}
+
+/// The most that were on their way at once, and how many began in all.
+fn read(log: &Path) -> (usize, usize) {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let (mut now, mut most, mut begun) = (0, 0, 0);
+    for line in text.lines() {
+        if line == "begins" {
+            now += 1;
+            begun += 1;
+        } else {
+            now -= 1;
+        }
+        most = most.max(now);
+    }
+    (most, begun)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn few_spawns_run_at_once_and_a_server_that_hangs_holds_none() {
+    for (spawns_max, expected) in [(None, 8), (Some(2), 2)] {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let servers = (0..SERVERS).map(|number| {
+            let mut one = spec(&format!("s{number:02}"));
+            // All but the last never answer, so whoever waited for an answer would hold up the rest.
+            let hangs = number + 1 < SERVERS;
+            let args = hangs.then(|| SecretText::new("--never-initialize")).into_iter().collect();
+            let command = program().display().to_string();
+            one.transport = TransportSpec::Stdio { command, args, env: Vec::new(), cwd: None };
+            one
+        });
+        let mut plan = plan(servers.collect());
+        let program = slow_guard(folder.path(), &log);
+        plan.guard = Some(Guarding { program, spare: None, leases: None });
+        if let Some(max) = spawns_max {
+            plan.spawns_max = max;
+        }
+        let runtime = Runtime::start(plan).await.unwrap();
+        until("all are spawned", || read(&log).1 == SERVERS).await;
+        let last = || runtime.status().pop().unwrap().state;
+        until("the one that answers is ready", || last() == LifeState::Ready).await;
+        assert_eq!(read(&log).0, expected, "at once");
+        let waiting = runtime.status().iter().filter(|view| view.state == LifeState::Connecting).count();
+        assert_eq!(waiting, SERVERS - 1);
+        runtime.shutdown().await;
+    }
+}
