@@ -62,7 +62,8 @@ impl fmt::Display for Cause {
 pub struct RestartLaw {
     spec: RestartSpec,
     backoff: Backoff,
-    /// When the restarts of the current window were due, oldest first; at most `spec.max`.
+    /// When the restarts of the current window happened, or the last one is due, oldest first; at most
+    /// `spec.max`.
     restarts: VecDeque<Monotonic>,
     /// Starts in a row that never became ready.
     unready: u32,
@@ -103,6 +104,10 @@ impl RestartLaw {
 
     /// A start begins.
     pub fn started(&mut self, now: Monotonic) {
+        // A restart counts from when it really happens: a timer may be late, a call may ask sooner.
+        if let (Some(Verdict::Again(_)), Some(restart)) = (self.pending, self.restarts.back_mut()) {
+            *restart = now;
+        }
         self.last_start = Some(now);
         self.phase = Phase::Starting;
         self.pending = None;
@@ -200,6 +205,9 @@ impl RestartLaw {
         self.restarts.iter().filter(|due| now - **due < self.spec.window).count()
     }
 }
+
+#[cfg(test)]
+mod explored;
 
 #[cfg(test)]
 mod tests {

@@ -178,6 +178,23 @@ fn a_probe_that_waited_stays_the_probe() {
 }
 
 #[test]
+fn another_call_that_was_let_run_meanwhile_decides_nothing() {
+    let mut breaker = Breaker::new(spec(3));
+    let waited = pass(&mut breaker, at(0));
+    for _ in 0..3 {
+        call(&mut breaker, at(0), BreakerClass::Trip);
+    }
+    let probe = pass(&mut breaker, at(60_000));
+    for class in [BreakerClass::Heal, BreakerClass::Trip, BreakerClass::Neutral] {
+        let other = breaker.renew(waited);
+        assert!(!other.is_probe());
+        assert_eq!(breaker.settle(other, class, Loss::None, at(60_001)), Move::Stayed);
+        assert_eq!(breaker.admit(at(60_001), true), Admit::Refuse(Refusal::Probing), "{class:?}");
+    }
+    assert_eq!(breaker.settle(probe, BreakerClass::Heal, Loss::None, at(60_002)), Move::Closed);
+}
+
+#[test]
 fn all_calls_that_end_with_one_connection_are_one_incident() {
     let mut breaker = Breaker::new(spec(3));
     let died = Loss::Connection(Generation(7));
