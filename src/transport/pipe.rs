@@ -33,6 +33,11 @@ const READ_ROOM_BURST: usize = 64 * 1024;
 /// How far past the cap a line may run before the stream is given up, as a multiple of the cap.
 const OVERRUN_FACTOR: u64 = 4;
 
+/// Lines that one server's reader takes before the others have their turn: some 50 µs of small ones.
+const TURN_LINES_MAX: usize = 64;
+/// Bytes that one server's reader takes before the others have their turn.
+pub(super) const TURN_BYTES_MAX: usize = 256 * 1024;
+
 /// One message for the writer.
 #[derive(Debug)]
 pub(super) struct Write {
@@ -204,6 +209,26 @@ async fn flush(out: &mut (impl AsyncWrite + Unpin), buffer: &mut BytesMut) -> st
     result
 }
 
+/// How much a reader took since the others had their turn. One thread serves all servers: a
+/// server that writes faster than we read must not keep it, as its pipe never runs dry.
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    lines: usize,
+    bytes: usize,
+}
+
+impl Turn {
+    /// Counts, and lets the others run when it was much.
+    pub(super) async fn took(&mut self, lines: usize, bytes: usize) {
+        self.lines += lines;
+        self.bytes += bytes;
+        if self.lines >= TURN_LINES_MAX || self.bytes >= TURN_BYTES_MAX {
+            *self = Self::default();
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
 /// Reads until the end of the stream; returns why it ended.
 pub(super) async fn read_loop(
     mut input: impl AsyncRead + Unpin,
@@ -215,11 +240,13 @@ pub(super) async fn read_loop(
     let mut buffer = BytesMut::with_capacity(READ_ROOM_MIN);
     let mut long_head = Bytes::new();
     let mut read = 0;
+    let mut turn = Turn::default();
     loop {
         let mut lines = 0;
         while let Some(event) = framer.next(&mut buffer) {
             take(event, &inbound, &writer, &mut long_head);
             lines += 1;
+            turn.took(1, 0).await;
         }
         if framer.discarding() > OVERRUN_FACTOR * frame_max as u64 {
             return LinkFault::TooLong(format!(
@@ -236,7 +263,10 @@ pub(super) async fn read_loop(
         buffer.reserve(room.max(buffer.len().min(1024 * 1024)));
         match input.read_buf(&mut buffer).await {
             Ok(0) => break,
-            Ok(bytes) => read = bytes,
+            Ok(bytes) => {
+                read = bytes;
+                turn.took(0, bytes).await;
+            }
             Err(error) => return LinkFault::Network(format!("reading failed: {error}")),
         }
     }
@@ -278,3 +308,6 @@ fn take(event: FrameEvent, inbound: &Inbound, writer: &PipeWriter, long_head: &m
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
+use super::pipe::Turn;
+
 /// Bytes of stderr that are kept.
 pub const STDERR_KEPT_MAX: usize = 64 * 1024;
 /// Longest line that is shown; the rest of it is cut.
@@ -99,10 +101,14 @@ impl StderrRing {
 /// Drains `stderr` into `ring` until it ends.
 pub async fn drain(mut stderr: impl AsyncRead + Unpin, ring: StderrRing) {
     let mut chunk = vec![0u8; CHUNK];
+    let mut turn = Turn::default();
     loop {
         match stderr.read(&mut chunk).await {
             Ok(0) | Err(_) => return,
-            Ok(n) => ring.push(&chunk[..n]),
+            Ok(n) => {
+                ring.push(&chunk[..n]);
+                turn.took(0, n).await;
+            }
         }
     }
 }
