@@ -74,7 +74,7 @@ pub struct RuntimePlan {
     pub name_len_max: usize,
     /// Exposed names that no server may take.
     pub reserved: Vec<String>,
-    /// Calls in flight or waiting, in all.
+    /// Calls in flight or waiting, in all; the last quarter is for servers that hold few of them.
     pub in_flight_max: usize,
     /// Processes of servers that are being spawned at once.
     pub spawns_max: usize,
@@ -192,6 +192,7 @@ impl Runtime {
                 catalog: catalog.clone(),
                 directory: directory.clone(),
                 gate: Arc::new(plan.gate.clone()),
+                in_flight_max: plan.in_flight_max,
             },
             directory: directory_out,
             spawns: Spawns::new(plan.spawns_max),

@@ -210,7 +210,7 @@ mod tests {
             reserved: Vec::new(),
             out: catalog_out,
         };
-        let frontend = FrontendArgs { catalog, directory, gate: Arc::default() };
+        let frontend = FrontendArgs { catalog, directory, gate: Arc::default(), in_flight_max: 1024 };
         let spawns = crate::transport::spawns::Spawns::default();
         let args = RootArgs { registry, frontend, directory: directory_out, spawns, broken: broken_out };
         let (root, _) = Actor::spawn(None, RootActor, args).await.unwrap();

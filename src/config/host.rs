@@ -41,7 +41,7 @@ pub struct HostSettings {
     pub restart: RestartSpec,
     /// `limits.*`: defaults of the entries; `result_max` is fixed in this version.
     pub limits: Limits,
-    /// `limits.in_flight_max`: calls in flight in all.
+    /// `limits.in_flight_max`: calls in flight or waiting in all.
     pub in_flight_max: usize,
     /// `limits.spawns_max`: servers whose process is being started at once.
     pub spawns_max: usize,

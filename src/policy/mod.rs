@@ -15,4 +15,5 @@ pub mod refresh;
 pub mod replay;
 pub mod restart;
 pub mod rules;
+pub mod share;
 pub mod verbs;

@@ -164,3 +164,42 @@ async fn a_fault_of_one_server_changes_no_other_servers_view() {
     runtime.settle(&[], LONG).await;
     assert_eq!(lasting(&runtime.status(), "good"), before);
 }
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_pile_up_at_some_servers_leave_places_for_the_others() {
+    let mute = |message: &Value, wire: &Wire| {
+        good(message, wire);
+    };
+    let answers = |message: &Value, wire: &Wire| {
+        if !good(message, wire) {
+            wire.result(message, "{}");
+        }
+    };
+    let mut fleet = Fleet::default().with(spec("well"), answers);
+    for name in ["stuck1", "stuck2", "stuck3"] {
+        fleet = fleet.with(spec(name), mute);
+    }
+    let runtime = fleet.plan(|plan| plan.in_flight_max = 64).ready().await;
+    let frontend = runtime.frontend();
+    let mut stuck = tokio::task::JoinSet::new();
+    let mut refused = 0;
+    for n in 0..100 {
+        let name = ["stuck1", "stuck2", "stuck3"][n % 3];
+        stuck.spawn(frontend.call(request(name, "echo", "{}"), None));
+        idle().await;
+        while let Some(answer) = stuck.try_join_next() {
+            let error = answer.unwrap().unwrap_err();
+            assert_eq!((error.code, error.delivery), (ErrorCode::Busy, Delivery::NotSent), "{error}");
+            assert!(error.message.contains("in_flight_max"), "{error}");
+            refused += 1;
+        }
+    }
+    assert!(refused > 0 && stuck.len() <= 64, "{refused} refused");
+    for _ in 0..100 {
+        call(&runtime, "well", "echo").await.unwrap();
+    }
+    stuck.abort_all();
+    idle().await;
+    // The places are given back: now one of them may have as many as before.
+    assert!(runtime.status().iter().all(|view| view.in_flight == 0 && view.queued == 0));
+}

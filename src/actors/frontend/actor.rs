@@ -43,6 +43,8 @@ pub(crate) struct FrontendArgs {
     pub catalog: watch::Receiver<Arc<Catalog>>,
     pub directory: watch::Receiver<Arc<Directory>>,
     pub gate: Arc<Gate>,
+    /// Calls in flight or waiting, in all.
+    pub in_flight_max: usize,
 }
 
 pub(crate) struct FrontendActor;
@@ -72,7 +74,11 @@ impl Actor for FrontendActor {
         }
         let routed = {
             let (catalog, directory) = (state.catalog.borrow(), state.directory.borrow());
-            route::route(&call.request, &catalog, &directory, &state.gate)
+            route::route(&call.request, &catalog, &directory, &state.gate).and_then(|to| {
+                let free = call.permit.semaphore().available_permits();
+                route::share(&to, &directory, free, state.in_flight_max)?;
+                Ok(to)
+            })
         };
         match routed {
             Ok(to) => {

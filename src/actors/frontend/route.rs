@@ -2,6 +2,7 @@
 //! snapshots. A stale snapshot can refuse, never misroute: identity is (server, raw name).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::actors::directory::{Directory, DirectoryEntry};
 use crate::actors::server::ServerRef;
@@ -9,10 +10,13 @@ use crate::call::{CallError, CallRequest, ErrorCode, ItemKind, Origin, Phase, Ta
 use crate::catalog::items::{Item, ListKind};
 use crate::catalog::merge::{Catalog, Resolution};
 use crate::id::ServerId;
+use crate::policy::share;
 use crate::view::{LifeState, ParkReason};
 
 /// How many look-alikes a refusal names.
 const SIMILAR_MAX: usize = 3;
+/// When one that was refused for the sake of others may ask again.
+const CROWDED_RETRY: Duration = Duration::from_secs(1);
 
 /// Where a call goes.
 #[derive(Debug)]
@@ -47,6 +51,30 @@ pub(super) fn route(
             Ok(Routed { server, direct: Some(direct) })
         }
     }
+}
+
+/// Refuses one more call of a server whose calls crowd out those of others: `free` of `all` places
+/// of the host are left.
+pub(super) fn share(to: &Routed, directory: &Directory, free: usize, all: usize) -> Result<(), Refusal> {
+    if !share::is_scarce(free, all) {
+        return Ok(());
+    }
+    let id = to.server.id();
+    let Some(entry) = directory.entries.get(id) else { return Ok(()) };
+    let held = {
+        let view = entry.view.borrow();
+        view.in_flight + view.queued
+    };
+    let servers = directory.entries.values().filter(|entry| entry.server.is_some()).count();
+    if !share::is_spent(held, free, all, servers) {
+        return Ok(());
+    }
+    let text = format!(
+        "{held} calls of {id} are running or waiting, and of the host's {all} places {free} are left: \
+         those are for other servers (in_flight_max)"
+    );
+    let error = refusal(ErrorCode::Busy, Phase::Admission, Origin::Host, text).after(CROWDED_RETRY);
+    Err(Box::new(error.on(id)))
 }
 
 /// What is known when a call arrives.
