@@ -1,8 +1,13 @@
 //! Floor 1. What everyone may see of a server: a plain snapshot, published by its
 //! one owner. Redaction happens before text gets in here.
 
+pub mod history;
+mod told;
+
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use self::history::{History, Tally};
 use crate::catalog::items::ServerCatalog;
 use crate::config::spec::{Entry, ToolFilter, Trust};
 use crate::id::{Generation, ServerId};
@@ -210,6 +215,12 @@ pub struct ServerView {
     pub warnings: Vec<String>,
     /// The host is not healthy while it is not usable.
     pub required: bool,
+    /// Until when it asked to be left alone; over when that is past.
+    pub paused_until: Option<SystemTime>,
+    /// What happened to it.
+    pub history: Arc<History>,
+    /// Calls since the last event of the history.
+    pub tally: Tally,
 }
 
 /// How much a server offers.
@@ -230,6 +241,11 @@ pub struct ItemCounts {
 }
 
 impl ServerView {
+    /// What happened to it, up to now.
+    pub fn whole_history(&self) -> History {
+        self.history.with(self.tally, self.generation)
+    }
+
     /// Takes over the figures of what a server offers, as far as `filter` lists it.
     pub fn show_counts(&mut self, catalog: &ServerCatalog, filter: &ToolFilter) {
         let listed = || catalog.tools.items.iter().filter(|item| filter.keeps(&item.name));
@@ -281,6 +297,9 @@ impl ServerView {
             stderr_tail: Vec::new(),
             warnings: Vec::new(),
             required: false,
+            paused_until: None,
+            history: Arc::default(),
+            tally: Tally::default(),
         }
     }
 }

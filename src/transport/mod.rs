@@ -23,14 +23,15 @@ pub mod waiting;
 pub mod watch;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use tokio::sync::mpsc;
 
 use self::handshake::{CarrierKind, Established, HandshakeError};
 use self::inbound::{Inbound, InboundEnds};
 use self::link::{Carrier, Link, LinkEvent};
+use crate::time;
 use crate::wire::era::Revision;
 
 /// How to reach one server. A closed set: every kind is tested.
@@ -256,42 +257,60 @@ pub struct ConnectError {
 /// One attempt to connect, seen from outside: its link stays reachable, so that whoever
 /// gives the attempt up can still end the process in order. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Attempt(Arc<Mutex<Option<Link>>>);
+pub struct Attempt(Arc<Mutex<Tried>>);
+
+#[derive(Debug, Default)]
+struct Tried {
+    link: Option<Link>,
+    /// The last process that was started, and when; it stays known after its end.
+    spawned: Option<(SystemTime, u32)>,
+}
 
 impl Attempt {
+    fn tried(&self) -> MutexGuard<'_, Tried> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn put(&self, link: Link) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(link);
+        let spawned = link.pid().map(|pid| (time::wall(), pid));
+        let mut tried = self.tried();
+        tried.spawned = spawned.or(tried.spawned);
+        tried.link = Some(link);
+    }
+
+    /// The last process that was started, and when (wall clock); also after its end.
+    pub fn spawned(&self) -> Option<(SystemTime, u32)> {
+        self.tried().spawned
     }
 
     /// The link of the attempt, to close it. Afterwards the attempt holds none.
     pub fn take(&self) -> Option<Link> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.tried().link.take()
     }
 
     /// Process id of the child, while there is one.
     pub fn pid(&self) -> Option<u32> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(Link::pid)
+        self.tried().link.as_ref().and_then(Link::pid)
     }
 
     /// Process id of the child's guard, while there is one.
     pub fn guard_pid(&self) -> Option<u32> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(Link::guard_pid)
+        self.tried().link.as_ref().and_then(Link::guard_pid)
     }
 
     /// The last line of the child's stderr that is not blank.
     pub fn stderr_last(&self) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(Link::stderr_last)
+        self.tried().link.as_ref().and_then(Link::stderr_last)
     }
 
     /// The whole lines at the end of the child's stderr.
     pub fn stderr_recent(&self) -> String {
-        let link = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        link.as_ref().map(Link::stderr_recent).unwrap_or_default()
+        self.tried().link.as_ref().map(Link::stderr_recent).unwrap_or_default()
     }
 
     /// Last lines of the child's stderr.
     pub fn stderr_tail(&self) -> String {
-        let link = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let link = self.tried().link.clone();
         link.map(|link| link.stderr_tail()).unwrap_or_default()
     }
 }

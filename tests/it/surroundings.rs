@@ -159,7 +159,7 @@ async fn an_unexpected_end_names_them_to_the_caller_and_in_the_view() {
     watch.look();
     let error = call(&runtime, "s", "echo").await.unwrap_err();
     assert_eq!(error.code, ErrorCode::ConnectionLost, "{error:?}");
-    assert_eq!(error.fix, Some(format!("callboard mcp status s; {WITHHELD}")), "{error:?}");
+    assert_eq!(error.fix, Some(format!("callboard mcp why s; {WITHHELD}")), "{error:?}");
     holds_no_value(&format!("{error:?}"));
     // One restart is all that it has: the second end parks it.
     let again = call(&runtime, "s", "echo").await.unwrap_err();
@@ -187,7 +187,7 @@ async fn a_variable_that_the_entry_or_the_host_passes_through_is_seen_and_not_to
         let runtime = passing(files, by_entry).ready().await;
         let error = call(&runtime, "s", "echo").await.unwrap_err();
         assert!(error.message.contains("got plain"), "the child sees it: {error:?}");
-        assert_eq!(error.fix.as_deref(), Some("callboard mcp status s"));
+        assert_eq!(error.fix.as_deref(), Some("callboard mcp why s"));
         runtime.shutdown().await;
     }
 }

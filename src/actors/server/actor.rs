@@ -19,6 +19,7 @@ use crate::time::Monotonic;
 use crate::transport::kept::Kept;
 use crate::transport::{Connector, LinkFault, Root};
 use crate::view::ServerView;
+use crate::view::history::{StartWhy, What};
 use crate::wire::era::Revision;
 
 /// What a server actor is made of.
@@ -91,9 +92,9 @@ impl Actor for ServerActor {
             ServerMsg::Settled(settled) => state.settle(settled),
             ServerMsg::Start => {
                 state.started = Autostart::ToUse;
-                state.feed(Event::Wanted);
+                state.start_for(StartWhy::Asked, Event::Wanted);
             }
-            ServerMsg::Restart => state.restart_asked(),
+            ServerMsg::Restart => state.restart_asked(StartWhy::Asked),
             ServerMsg::Stop(done) => state.stop_asked(done),
             ServerMsg::Poll(every) => state.poll_every(every),
             ServerMsg::Republish => state.publish_catalog(),
@@ -140,7 +141,7 @@ impl ServerState {
     fn begin(&mut self) {
         self.watch_files();
         match self.args.autostart {
-            Autostart::ToLearn | Autostart::ToUse => self.feed(Event::Wanted),
+            Autostart::ToLearn | Autostart::ToUse => self.start_for(self.first_why(), Event::Wanted),
             // Nothing more is to be expected of it for now.
             Autostart::No => self.args.registry.settled(self.args.spec.id.clone()),
         }
@@ -148,7 +149,11 @@ impl ServerState {
 
     fn woke(&mut self, wake: Wake) {
         match wake {
-            Wake::StartLimit => self.feed(Event::StartLimitPassed),
+            Wake::StartLimit => {
+                self.note_spawned();
+                self.note(What::Late(self.args.spec.timeouts.connect));
+                self.feed(Event::StartLimitPassed);
+            }
             Wake::Backoff => self.feed(Event::BackoffPassed),
             Wake::Refresh(kind) => self.refresh(kind),
             Wake::Poll => self.poll(),

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::msg::{Again, End, ServerMsg};
+use super::msg::{Again, End, ServerMsg, Told};
 use super::state::ServerState;
 use crate::actors::task;
 use crate::call::{BreakerClass, CallError, ErrorCode, ItemKind, Origin, Phase};
@@ -16,6 +16,7 @@ use crate::policy::lifecycle::{Event, Life};
 use crate::policy::replay::{self, Effect};
 use crate::time::{self, Monotonic};
 use crate::transport::liveness;
+use crate::view::history::{StartWhy, What};
 use crate::view::{BreakerState, BreakerView};
 
 /// How long a server that left a call unanswered may take to show that it lives (spec section 4).
@@ -30,11 +31,17 @@ impl ServerState {
         let now = Monotonic::now();
         let connected = matches!(self.life, Life::Ready { .. });
         match self.breaker.admit(now, connected) {
-            Admit::Pass(pass) => Ok(pass),
+            Admit::Pass(pass) => {
+                if pass.is_probe() {
+                    self.note(What::BreakerProbing);
+                }
+                Ok(pass)
+            }
             Admit::Connect(pass) => {
                 self.dirty = true;
+                self.note(What::BreakerProbing);
                 if matches!(self.life, Life::BackingOff { .. }) {
-                    self.feed(Event::BackoffPassed);
+                    self.start_for(StartWhy::Probe, Event::BackoffPassed);
                 }
                 Ok(pass)
             }
@@ -65,7 +72,7 @@ impl ServerState {
         CallError::refused(ErrorCode::BreakerOpen, Phase::Admission, Origin::Server, text)
             .on(id)
             .after(wait)
-            .fix(format!("callboard mcp status {id}"))
+            .fix(format!("callboard mcp why {id}"))
     }
 
     /// Does what a move of the breaker asks for.
@@ -75,6 +82,7 @@ impl ServerState {
         match moved {
             Move::Stayed => {}
             Move::Opened => {
+                self.note_opened();
                 let now = Monotonic::now();
                 let error = match self.breaker.standing(now) {
                     Standing::Open(until) => self.breaker_refusal(Refusal::Open(until - now)),
@@ -85,7 +93,10 @@ impl ServerState {
                 }
                 tracing::info!(server = %self.args.spec.id, "circuit breaker opened");
             }
-            Move::Closed => tracing::info!(server = %self.args.spec.id, "circuit breaker closed"),
+            Move::Closed => {
+                self.note(What::BreakerClosed);
+                tracing::info!(server = %self.args.spec.id, "circuit breaker closed");
+            }
         }
         // A connection that was the probe kept the waiting calls back; now it is decided.
         if moved != Move::Stayed && ready {
@@ -106,14 +117,19 @@ impl ServerState {
                 self.law.completed();
                 self.replays.answered();
                 self.view.calls_ok += 1;
+                self.view.tally.answered(time::wall());
                 self.give_back(pass, class, Loss::None);
             }
-            End::Failed(class) => {
+            End::Failed(class, told) => {
                 self.view.calls_failed += 1;
+                if let Some(told) = told {
+                    self.note_failed(&told, class);
+                }
                 self.give_back(pass, class, Loss::None);
             }
-            End::Unanswered { generation, heard } => {
+            End::Unanswered { generation, heard, told } => {
                 self.view.calls_failed += 1;
+                self.note_failed(&told, BreakerClass::Neutral);
                 self.unanswered(pass, generation, heard);
             }
             End::Undecided(again) => self.decide(pass, *again),
@@ -146,6 +162,7 @@ impl ServerState {
     pub(super) fn checked(&mut self, lives: bool) {
         self.liveness = None;
         let ending = if lives { Ending::Slow } else { Ending::Silent };
+        self.note(What::Checked { lives, calls: self.suspects.len() });
         for pass in std::mem::take(&mut self.suspects) {
             self.give_back(pass, ending.class(false), Loss::None);
         }
@@ -162,6 +179,11 @@ impl ServerState {
     /// A failed call whose caller still waits: sent again, or answered.
     fn decide(&mut self, pass: Pass, again: Again) {
         let Again { mut submission, mut budget, error, loss } = again;
+        let told = Told::of(submission.request.name(), &error);
+        if loss == Loss::Connection(self.generation) && self.live.is_some() {
+            self.calls_lost += 1;
+        }
+        self.note_failed(&told, error.class);
         self.give_back(pass, error.class, loss);
         if let (ErrorCode::RateLimited, Some(wait)) = (error.code, error.retry_after) {
             self.throttled(wait);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use super::msg::{Again, End, Settled, Submission};
+use super::msg::{Again, End, Settled, Submission, Told};
 use super::outcome;
 use crate::call::{
     BreakerClass, CallError, CallEvent, CallReply, CallRequest, Delivery, ErrorCode, ItemKind, Origin, Phase,
@@ -81,11 +81,13 @@ pub(super) async fn run(
     let go = match wait_for_turn(&mut submission, turn, &budget, &shared).await {
         Ok(go) => go,
         Err(none) => {
-            if let Some(error) = none.error {
+            let told = none.error.map(|error| {
                 let error = submission.told(error);
+                let told = Told::of(submission.request.name(), &error);
                 let _ = submission.reply.send(Err(error));
-            }
-            let end = End::Failed(BreakerClass::Neutral);
+                Box::new(told)
+            });
+            let end = End::Failed(BreakerClass::Neutral, told);
             // A turn that came just as the caller left still holds a place.
             return Settled { call, ran: none.held, pass: none.pass, end };
         }
@@ -116,8 +118,9 @@ pub(super) async fn run(
             End::Answered(class)
         }
         Ended::Unanswered(error) => {
+            let told = Box::new(Told::of(submission.request.name(), &error));
             let _ = submission.reply.send(Err(error));
-            End::Unanswered { generation, heard }
+            End::Unanswered { generation, heard, told }
         }
         Ended::Lost(error) => {
             let whole = go.link.fault().is_some();
@@ -130,10 +133,13 @@ pub(super) async fn run(
         Ended::Failed(error) => {
             let class = error.class;
             let error = submission.told(error);
+            let told = Told::of(submission.request.name(), &error);
             let _ = submission.reply.send(Err(error));
-            End::Failed(class)
+            End::Failed(class, Some(Box::new(told)))
         }
-        Ended::Abandoned => End::Failed(BreakerClass::Neutral),
+        Ended::Abandoned => {
+            End::Failed(BreakerClass::Neutral, Some(Box::new(Told::left(submission.request.name()))))
+        }
     };
     Settled { call, ran: true, pass, end }
 }

@@ -14,8 +14,9 @@ use crate::policy::budget::Budget;
 use crate::policy::bulkhead::Admission;
 use crate::policy::lifecycle::{Event, ForCall, Life};
 use crate::policy::pause::Verdict;
-use crate::time::Monotonic;
+use crate::time::{self, Monotonic};
 use crate::view::ParkReason;
+use crate::view::history::StartWhy;
 
 impl ServerState {
     pub(super) fn take_call(&mut self, submission: Box<Submission>) {
@@ -73,12 +74,12 @@ impl ServerState {
         }
         match turn {
             ForCall::Run | ForCall::Wait => {}
-            ForCall::Start => self.feed(Event::Wanted),
+            ForCall::Start => self.start_for(self.use_why(), Event::Wanted),
             ForCall::Refuse(reason) => {
                 if self.law.demanded(Monotonic::now()).is_err() {
                     return Err(self.refusal(reason));
                 }
-                self.feed(Event::RestartAsked);
+                self.start_for(StartWhy::Demand, Event::RestartAsked);
             }
         }
         Ok(())
@@ -86,6 +87,7 @@ impl ServerState {
 
     fn answer(&mut self, mut submission: Box<Submission>, error: CallError) {
         self.view.calls_failed += 1;
+        self.view.tally.refused(time::wall());
         let error = error.about(submission.request.name());
         let error = submission.told(error);
         let _ = submission.reply.send(Err(error));
@@ -150,7 +152,7 @@ impl ServerState {
         };
         let work = call::run(submission, turn, budget, self.shared.clone()).map(ServerMsg::Settled);
         let handle = task::spawn(&self.me, work, move |_| {
-            let end = End::Failed(BreakerClass::Neutral);
+            let end = End::Failed(BreakerClass::Neutral, None);
             ServerMsg::Settled(Settled { call: id, ran, pass, end })
         });
         self.calls.insert(id, handle);

@@ -7,6 +7,7 @@ use crate::actors::task;
 use crate::config::spec::TransportSpec;
 use crate::policy::lifecycle::Life;
 use crate::transport::watch::Watch;
+use crate::view::history::StartWhy;
 
 /// How a look at the files ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +42,7 @@ impl ServerState {
         }
         if how == Files::Changed && self.life != Life::Dormant {
             tracing::info!(server = %self.args.spec.id, "watched files changed; the server is restarted");
-            self.restart_asked();
+            self.restart_asked(StartWhy::Files);
         }
         self.watch_files();
     }

@@ -8,6 +8,7 @@ use super::msg::Wake;
 use super::state::ServerState;
 use crate::policy::lifecycle::{Event, Life};
 use crate::time::Monotonic;
+use crate::view::history::What;
 
 /// How long a server stays that was started only to learn what it offers.
 pub(super) const LEARNED_STAY: Duration = Duration::from_secs(10);
@@ -73,6 +74,7 @@ impl ServerState {
                 format!("not called for {time} (idle_stop); the next call starts it")
             }
         });
+        self.note(What::IdleStopped(limit));
         self.feed(Event::IdlePassed);
     }
 }

@@ -11,6 +11,7 @@ use crate::policy::refresh::Found;
 use crate::time::Monotonic;
 use crate::transport::http::MirroredParams;
 use crate::transport::{Connector, list};
+use crate::view::history::What;
 use crate::wire::era::Era;
 
 impl ServerState {
@@ -62,7 +63,13 @@ impl ServerState {
         }
         let announced = self.live.as_ref().is_some_and(|live| live.established.offers.tools);
         let read = list.is_ok() || !announced;
+        let failed = list.as_ref().err().filter(|_| announced || kind != ListKind::Tools);
+        let failed = failed.map(|cause| self.line(cause));
         let found = self.take_list(kind, list);
+        let fresh = found == Found::Changed && failed.is_none();
+        if let Some(text) = failed {
+            self.note(What::ListFailed { list: kind.method(), text });
+        }
         let done = self.lists.is_empty() && !self.catalog.listed;
         if done {
             Arc::make_mut(&mut self.catalog).listed = true;
@@ -71,6 +78,9 @@ impl ServerState {
         // What is the same is not handed over again: nobody has to merge or look for it.
         if done || found == Found::Changed {
             self.publish_catalog();
+        }
+        if (done && self.catalog.tools.unread.is_none()) || (fresh && self.catalog.listed) {
+            self.note(What::Listed(self.view.counts));
         }
         if kind == ListKind::Tools {
             self.probe_listed(read);

@@ -7,6 +7,7 @@ mod call;
 mod calls;
 mod cure;
 mod files;
+mod history;
 mod idle;
 mod limit;
 mod lists;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use super::files::Files;
-use crate::call::{BreakerClass, CallError, CallEvent, CallReply, CallRequest, Delivery};
+use crate::call::{BreakerClass, CallError, CallEvent, CallReply, CallRequest, Delivery, ErrorCode, Phase};
 use crate::catalog::items::{ItemList, ListKind};
 use crate::id::{CallId, Generation};
 use crate::policy::breaker::{Loss, Pass};
@@ -66,8 +66,8 @@ pub(crate) struct Settled {
 pub(crate) enum End {
     /// An answer came, and the caller has it.
     Answered(BreakerClass),
-    /// It failed, and the caller knows.
-    Failed(BreakerClass),
+    /// It failed, and the caller knows, unless it left.
+    Failed(BreakerClass, Option<Box<Told>>),
     /// No answer came within a limit, and the caller knows. Whether the server still lives
     /// decides what that means.
     Unanswered {
@@ -75,9 +75,37 @@ pub(crate) enum End {
         generation: Generation,
         /// Messages that had come from the server when the request went out.
         heard: u64,
+        /// What the caller was told.
+        told: Box<Told>,
     },
     /// It failed in a way that another try may cure. The caller still waits.
     Undecided(Box<Again>),
+}
+
+/// What the history keeps of a failed call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Told {
+    /// The item as the caller named it.
+    pub item: String,
+    /// How it failed.
+    pub code: ErrorCode,
+    /// Where.
+    pub phase: Phase,
+    /// What is known of its execution.
+    pub delivery: Delivery,
+}
+
+impl Told {
+    /// The caller left.
+    pub(crate) fn left(item: &str) -> Self {
+        let (code, phase, delivery) = (ErrorCode::Cancelled, Phase::Await, Delivery::Unknown);
+        Self { item: item.to_owned(), code, phase, delivery }
+    }
+
+    /// The failure of a call of that item.
+    pub(crate) fn of(item: &str, error: &CallError) -> Self {
+        Self { item: item.to_owned(), code: error.code, phase: error.phase, delivery: error.delivery }
+    }
 }
 
 /// A failed call whose caller still waits.

@@ -56,7 +56,7 @@ pub(super) fn wait_ended(server: &ServerId, item: &str, waited: Duration, ready:
             Origin::Transport,
             format!("{server} did not become ready while the call waited ({secs:.1} s); nothing was sent"),
         )
-        .fix(format!("callboard mcp status {server}"))
+        .fix(format!("callboard mcp why {server}"))
     };
     error.on(server).about(item)
 }
@@ -171,7 +171,7 @@ fn lost(shared: &Shared, fault: &LinkFault, stderr: &str) -> CallError {
     if let Some(last) = tail.lines().rev().find(|line| !line.trim().is_empty()) {
         text.push_str(&format!("; last stderr line: {}", shared.redactor.text(last)));
     }
-    let look = format!("callboard mcp status {server}");
+    let look = format!("callboard mcp why {server}");
     let detail = fault.detail().map(|detail| shared.redactor.text(detail).into_owned());
     let error = CallError::refused(ErrorCode::ConnectionLost, Phase::Await, Origin::Transport, text)
         .counting(Ending::ConnectionLost.class(false))

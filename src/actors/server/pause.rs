@@ -8,12 +8,17 @@ use super::msg::Wake;
 use super::state::ServerState;
 use crate::call::{CallError, ErrorCode, Origin};
 use crate::policy::lifecycle::Life;
-use crate::time::Monotonic;
+use crate::time::{self, Monotonic};
+use crate::view::history::What;
 
 impl ServerState {
     /// The server asks to be left alone for this long.
     pub(super) fn throttled(&mut self, wait: Duration) {
-        let end = self.pause.asked(Monotonic::now(), wait);
+        let now = Monotonic::now();
+        let end = self.pause.asked(now, wait);
+        self.view.paused_until = Some(time::wall() + end.since(now));
+        self.note(What::Paused(end.since(now)));
+        self.dirty = true;
         self.bulkhead.close();
         self.wake_at("pause", end, Wake::Pause);
     }

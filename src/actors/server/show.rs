@@ -1,6 +1,8 @@
 //! What everyone may see of one server: keeps the texts of its view fresh and publishes
 //! it. Everything is redacted on its way in. Called at the end of every handler.
 
+use std::sync::Arc;
+
 use super::state::ServerState;
 use crate::catalog::items::ListKind;
 use crate::policy::lifecycle::Life;
@@ -20,7 +22,7 @@ impl ServerState {
 
     /// The last lines of a text, each as [`Self::clean`] leaves it. Escape sequences go first, and
     /// the whole is redacted at once: neither they nor line ends may hide a secret.
-    fn clean_lines(&self, text: &str) -> Vec<String> {
+    pub(super) fn clean_lines(&self, text: &str) -> Vec<String> {
         let text = text.replace('\r', "\n");
         let text = printable(&text);
         let text = self.args.redactor.text(&text);
@@ -58,6 +60,10 @@ impl ServerState {
                 out.queued = view.queued;
                 out.calls_ok = view.calls_ok;
                 out.calls_failed = view.calls_failed;
+                out.tally = view.tally;
+                if !Arc::ptr_eq(&out.history, &view.history) {
+                    out.history = view.history.clone();
+                }
                 if out.last_stderr != view.last_stderr || out.stderr_tail != view.stderr_tail {
                     out.last_stderr.clone_from(&view.last_stderr);
                     out.stderr_tail.clone_from(&view.stderr_tail);

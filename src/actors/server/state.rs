@@ -33,6 +33,7 @@ use crate::transport::handshake::Established;
 use crate::transport::http::MirroredParams;
 use crate::transport::link::Link;
 use crate::transport::{Attempt, ConnectError, Connection, LinkFault, LinkSettings, ProtocolChoice, connect};
+use crate::view::history::{StartWhy, What};
 use crate::view::{LifeState, ParkReason, ServerView};
 use crate::wire::era::Revision;
 use crate::wire::splice::MetaRewrite;
@@ -66,6 +67,12 @@ pub(crate) struct ServerState {
     pub(super) live: Option<Live>,
     pub(super) attempt: Option<(Attempt, TaskHandle)>,
     timers: BTreeMap<&'static str, TaskHandle>,
+    /// Why the next start begins, for the history.
+    pub(super) starting: StartWhy,
+    /// The process that the history knows.
+    pub(super) noted_pid: Option<u32>,
+    /// Calls that ended with the connection before its end was heard of.
+    pub(super) calls_lost: usize,
     /// What it was started for.
     pub(super) started: Autostart,
     /// Watches its files.
@@ -99,7 +106,7 @@ pub(crate) struct ServerState {
     /// Bytes of stderr that the view knows of.
     pub(super) stderr_seen: u64,
     /// Why the restart law gave up, for the view.
-    gave_up: Option<Cause>,
+    pub(super) gave_up: Option<Cause>,
     pub(super) view: ServerView,
     pub(super) dirty: bool,
 }
@@ -122,6 +129,9 @@ impl ServerState {
             live: None,
             attempt: None,
             timers: BTreeMap::new(),
+            starting: StartWhy::default(),
+            noted_pid: None,
+            calls_lost: 0,
             started: args.autostart,
             files: None,
             idle_since: None,
@@ -190,6 +200,8 @@ impl ServerState {
         self.generation = self.generation.next();
         self.view.generation = self.generation;
         self.timers.clear();
+        self.calls_lost = 0;
+        self.note(What::Started(self.starting));
         let now = Monotonic::now();
         self.law.started(now);
         let connector = match &self.args.connector {
@@ -250,6 +262,7 @@ impl ServerState {
             return;
         }
         let Connection { link, events, established } = connection;
+        self.note_spawned();
         self.attempt = None;
         self.remembered = established.remember;
         self.view.remember = established.remember.map(Revision::as_str);
@@ -262,7 +275,9 @@ impl ServerState {
         let work = notices::watch(link.clone(), events, generation, self.me.clone());
         let watcher = task::spawn(&self.me, work, move |_| ServerMsg::Ended(generation, LinkFault::Closed));
         if let Life::Connecting { since, .. } = self.life {
-            self.view.start_took = Some(Monotonic::now().since(since));
+            let took = Monotonic::now().since(since);
+            self.view.start_took = Some(took);
+            self.note(What::Connected { revision: established.revision.as_str(), took });
         }
         let meta = Arc::new(established.meta.clone());
         self.live = Some(Live { link, established: Arc::new(established), meta, _watcher: watcher });
@@ -277,6 +292,7 @@ impl ServerState {
             // The attempt was given up here: that is no failure.
             return;
         }
+        self.note_start_failed(&error.fault, &error.stderr);
         let why = self.fault_text(&error.fault, &error.stderr);
         let kind = self.judge(&error.fault);
         self.park_texts(&error.fault, &error.stderr, why);
@@ -302,6 +318,7 @@ impl ServerState {
             (_, Some(live)) => live.link.stderr_tail(),
             _ => String::new(),
         };
+        self.note_lost(&fault, &stderr);
         let why = self.fault_text(&fault, &stderr);
         let kind = self.judge(&fault);
         self.park_texts(&fault, &stderr, why);
@@ -385,16 +402,23 @@ impl ServerState {
         self.finish_stop();
     }
 
-    pub(super) fn restart_asked(&mut self) {
+    pub(super) fn restart_asked(&mut self, why: StartWhy) {
         self.law.forgive();
         self.pause.lift();
+        self.view.paused_until = None;
         let moved = self.breaker.reset();
-        self.feed(Event::RestartAsked);
+        if matches!(self.life, Life::Connecting { .. } | Life::Ready { .. }) {
+            self.note(What::RestartAsked);
+        }
+        self.start_for(why, Event::RestartAsked);
         self.breaker_moved(moved);
     }
 
     pub(super) fn stop_asked(&mut self, done: oneshot::Sender<()>) {
         self.stop_ports.push(done);
+        if self.life.state() != LifeState::Stopped {
+            self.note(What::StopAsked);
+        }
         self.feed(Event::StopAsked);
         if self.life == Life::Draining {
             if self.bulkhead.in_flight() == 0 {
@@ -434,7 +458,7 @@ impl ServerState {
             }
             LifeState::Parked(ParkReason::GivenUp) => {
                 let why = self.view.why.take().unwrap_or_default();
-                let cause = self.gave_up.take().map(|cause| cause.to_string()).unwrap_or_default();
+                let cause = self.gave_up.map(|cause| cause.to_string()).unwrap_or_default();
                 self.view.why = Some(format!("gave up after {cause}: {why}"));
                 let look = || cure::of_giving_up(self.view.transport).to_owned();
                 let known = self.view.fix.take();
@@ -446,6 +470,7 @@ impl ServerState {
             }
             _ => {}
         }
+        self.note_moved(now);
         if matches!(to, LifeState::Parked(_) | LifeState::Stopped) {
             self.args.registry.settled(self.args.spec.id.clone());
         }

@@ -21,6 +21,7 @@ use crate::shaping::redact::Redactor;
 use crate::time::{self, Monotonic};
 use crate::transport::kept::Kept;
 use crate::transport::{Connector, LinkFault, Root};
+use crate::view::history::{History, Tally, What};
 use crate::view::{LifeState, ParkReason, ServerView};
 use crate::wire::era::Revision;
 
@@ -245,7 +246,9 @@ impl SupervisorState {
         if let Some(child) = old.filter(|child| child.runs_as(&planned)) {
             // Its source or label may have changed: the process does not care.
             if child.args.is_none() {
-                let _ = child.view.send_replace(initial_view(&planned.entry, planned.autostart));
+                let history = child.view.borrow().history.clone();
+                let view = initial_view(&planned.entry, planned.autostart);
+                let _ = child.view.send_replace(ServerView { history, ..view });
             }
             child.entry = planned.entry;
             child.poll_every(planned.poll);
@@ -255,6 +258,9 @@ impl SupervisorState {
         // A view of its own: the replaced actor still writes to the old one while it drains.
         let generation = old.as_ref().map_or(self.past, |child| child.view.borrow().generation);
         let mut first = ServerView { generation, ..initial_view(&planned.entry, planned.autostart) };
+        if let Some(child) = &old {
+            first.history = carried(&child.view.borrow(), What::EntryChanged);
+        }
         let kept = planned.kept.map(|kept| kept.of(generation.next()));
         if let (Some(kept), EntryState::Ready(spec)) = (&kept, &planned.entry.state) {
             first.show_counts(&kept.catalog, &spec.filter);
@@ -310,6 +316,10 @@ impl SupervisorState {
         let Some(mut child) = self.children.remove(&id) else { return };
         tracing::error!(server = %id, %error, "server actor panicked");
         child.running = None;
+        child.view.send_modify(|view| {
+            view.history = carried(view, What::ActorFailed);
+            view.tally = Tally::default();
+        });
         if self.draining {
             // Its end is what was wanted.
         } else if child.may_restart(Monotonic::now()) {
@@ -364,4 +374,11 @@ impl SupervisorState {
         let directory = Directory { entries: entries.collect(), draining: self.draining };
         let _ = self.args.directory.send(Arc::new(directory));
     }
+}
+
+/// The history that goes on after `what` ended the actor which wrote it.
+fn carried(view: &ServerView, what: What) -> Arc<History> {
+    let mut history = view.whole_history();
+    history.note(time::wall(), view.generation, what);
+    Arc::new(history)
 }
