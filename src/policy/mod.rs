@@ -3,6 +3,7 @@
 
 pub mod access;
 pub mod backoff;
+pub mod blame;
 pub mod breaker;
 pub mod budget;
 pub mod bulkhead;
