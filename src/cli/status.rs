@@ -13,7 +13,7 @@ use super::failure::Failure;
 use super::list::{nothing, source_exit};
 use super::out::{self, Answer};
 use super::session::{answering, plan, waiting, with_runtime};
-use super::status_view::{StatusRow, is_expected, is_healthy, sheet_text, table_text};
+use super::status_view::{StatusRow, counts_down, is_expected, is_healthy, sheet_text, table_text};
 use crate::id::ServerId;
 use crate::runtime::Runtime;
 use crate::time::wall;
@@ -23,6 +23,10 @@ const SCHEMA: &str = "callboard.status/1";
 
 /// How long slower servers are waited for after the last one became ready.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// Between two pictures of `--watch` while something is counted down; with the least time between
+/// pictures it makes a second.
+const TICK: Duration = Duration::from_millis(900);
 
 /// Least time between two pictures of `--watch`.
 const REDRAW_EVERY: Duration = Duration::from_millis(100);
@@ -72,7 +76,7 @@ fn answer(ctx: &Ctx, views: &[ServerView], one: Option<&ServerId>) -> Result<Ans
     };
     let human = match (one, views) {
         (Some(_), [view]) => sheet_text(view, wall(), ctx.style()),
-        _ => table_text(views, ctx.style()),
+        _ => table_text(views, wall(), ctx.style()),
     };
     let view = StatusView { healthy, servers: views.iter().map(StatusRow::from).collect() };
     let exit = match (healthy, one) {
@@ -96,14 +100,21 @@ async fn watch(ctx: &Ctx, runtime: &Runtime) -> Result<Exit, Failure> {
         let term = ctx.term.resized();
         let text = match (ctx.global.json, ctx.term.stdout) {
             (true, _) => json_line(&views)?,
-            (false, true) => cut(&table_text(&views, term.style()), usize::from(term.height)),
-            (false, false) => table_text(&views, term.style()),
+            (false, true) => cut(&table_text(&views, wall(), term.style()), usize::from(term.height)),
+            (false, false) => table_text(&views, wall(), term.style()),
         };
         if text != last && !screen.draw(&text) {
             return Ok(Exit::Ok);
         }
         last = text;
-        watch.changed().await;
+        // Seconds that are counted down are drawn on a screen only: a pipe gets what changed.
+        let now = wall();
+        let ticks = screen.redraw && views.iter().any(|view| counts_down(view, now));
+        tokio::select! {
+            biased;
+            () = watch.changed() => {}
+            () = tokio::time::sleep(TICK), if ticks => {}
+        }
         // Changes come in bursts; one picture shows them all.
         tokio::time::sleep(REDRAW_EVERY).await;
     }

@@ -35,6 +35,7 @@ pub struct StatusRow {
     breaker: &'static str,
     breaker_failures: u32,
     breaker_until: Option<String>,
+    paused_until: Option<String>,
     pid: Option<u32>,
     guard_pid: Option<u32>,
     transport: &'static str,
@@ -79,6 +80,7 @@ impl From<&ServerView> for StatusRow {
             breaker: view.breaker.state.as_str(),
             breaker_failures: view.breaker.failures,
             breaker_until: view.breaker.until.map(rfc3339),
+            paused_until: view.paused_until.map(rfc3339),
             pid: view.pid,
             guard_pid: view.guard_pid,
             transport: view.transport,
@@ -167,11 +169,11 @@ const DISPENSABLE: [&str; 4] = ["pid", "revision", "tokens≈", "restarts"];
 
 /// All servers, one line each. A screen gets only the columns that fit; below them it is told
 /// what is wrong with whom and what cures it, and a sum.
-pub fn table_text(views: &[ServerView], style: Style) -> String {
-    let rows: Vec<Vec<Field>> = views.iter().map(row).collect();
+pub fn table_text(views: &[ServerView], now: SystemTime, style: Style) -> String {
+    let rows: Vec<Vec<Field>> = views.iter().map(|view| row(view, now)).collect();
     let Some(width) = style.width else { return table(&COLUMNS, &rows, style) };
     let mut parts = vec![fitting(&rows, usize::from(width), style)];
-    let notes: Vec<(&str, Field)> = views.iter().flat_map(notes).collect();
+    let notes: Vec<(&str, Field)> = views.iter().flat_map(|view| notes(view, now)).collect();
     if !notes.is_empty() {
         parts.push(sheet(&notes, style));
     }
@@ -206,8 +208,8 @@ fn fitting(rows: &[Vec<Field>], width: usize, style: Style) -> String {
 }
 
 /// What is wrong with a server or odd about it, and what cures it, below its name.
-fn notes(view: &ServerView) -> Vec<(&str, Field)> {
-    let why = why(view);
+fn notes(view: &ServerView, now: SystemTime) -> Vec<(&str, Field)> {
+    let why = why(view, now);
     if why.is_empty() {
         return Vec::new();
     }
@@ -215,7 +217,7 @@ fn notes(view: &ServerView) -> Vec<(&str, Field)> {
     std::iter::once((view.id.as_str(), Field::new(why))).chain(fix).collect()
 }
 
-fn row(view: &ServerView) -> Vec<Field> {
+fn row(view: &ServerView, now: SystemTime) -> Vec<Field> {
     let (word, tone) = state_word(view);
     let listed = view.listed || view.counts.tools > 0;
     let number = |n: u64| Field::new(if listed { n.to_string() } else { String::new() });
@@ -227,13 +229,13 @@ fn row(view: &ServerView) -> Vec<Field> {
         Field::toned(view.restarts.to_string(), if view.restarts > 0 { Tone::Warn } else { Tone::Plain }),
         Field::new(view.revision.unwrap_or_default()),
         Field::new(view.pid.map(|pid| pid.to_string()).unwrap_or_default()),
-        Field::new(why(view)),
+        Field::new(why(view, now)),
     ]
 }
 
 /// What needs saying about a server in one line: the cause, the last words of its stderr when it
 /// does not work, or what is odd about a server that does.
-fn why(view: &ServerView) -> String {
+fn why(view: &ServerView, now: SystemTime) -> String {
     let mut parts = Vec::new();
     if view.required && !is_healthy(view.state) {
         parts.push("required".to_owned());
@@ -247,9 +249,8 @@ fn why(view: &ServerView) -> String {
     {
         parts.push(format!("stderr: {line}"));
     }
-    if view.breaker.state != BreakerState::Closed {
-        parts.push(format!("breaker {}", view.breaker.state.as_str().replace('_', "-")));
-    }
+    parts.extend(view.next_attempt.map(|at| format!("next start {}", until(at, now))));
+    parts.extend(held_back(view, now));
     if view.counts.quarantined > 0 {
         parts.push(format!("{} skipped", text::count(view.counts.quarantined, "bad tool")));
     }
@@ -257,6 +258,24 @@ fn why(view: &ServerView) -> String {
         parts.push(warning.clone());
     }
     parts.join("; ")
+}
+
+/// A breaker or a pause that stands between a server and its calls.
+fn held_back(view: &ServerView, now: SystemTime) -> Option<String> {
+    match (view.breaker.state_at(now), view.breaker.until) {
+        (BreakerState::Open, Some(at)) => Some(format!("breaker open, next try {}", until(at, now))),
+        (BreakerState::Open, None) => Some("breaker open".to_owned()),
+        (BreakerState::HalfOpen, _) => Some("breaker half-open, the next call decides".to_owned()),
+        (BreakerState::Closed, _) => {
+            let paused = view.paused_until.filter(|at| *at > now)?;
+            Some(format!("asked to be left alone, goes on {}", until(paused, now)))
+        }
+    }
+}
+
+/// Whether what is shown of a server counts down to an instant that is still ahead.
+pub fn counts_down(view: &ServerView, now: SystemTime) -> bool {
+    [view.next_attempt, view.breaker.until, view.paused_until].into_iter().flatten().any(|at| at > now)
 }
 
 fn sum(views: &[ServerView]) -> String {
@@ -274,9 +293,9 @@ fn sum(views: &[ServerView]) -> String {
     format!("{} · {} · about {cost} tokens of definitions", states.join(", "), text::count(tools, "tool"))
 }
 
-/// One server with everything that is known of it.
-pub fn sheet_text(view: &ServerView, now: SystemTime, style: Style) -> String {
-    let (word, tone) = state_word(view);
+/// The state with its reason, and since when.
+pub fn in_words(view: &ServerView, now: SystemTime) -> String {
+    let (word, _) = state_word(view);
     let ago = now.duration_since(view.since).unwrap_or_default();
     let state = match reason(view.state) {
         Some(ParkReason::Disabled) | None => word.to_owned(),
@@ -285,8 +304,14 @@ pub fn sheet_text(view: &ServerView, now: SystemTime, style: Style) -> String {
             if reason.starts_with(word) { reason } else { format!("{word} ({reason})") }
         }
     };
+    state + &since(ago)
+}
+
+/// One server with everything that is known of it.
+pub fn sheet_text(view: &ServerView, now: SystemTime, style: Style) -> String {
+    let (_, tone) = state_word(view);
     let rows = [
-        ("state", Field::toned(state + &since(ago), tone)),
+        ("state", Field::toned(in_words(view, now), tone)),
         ("why", Field::new(view.why.clone().unwrap_or_default())),
         ("fix", Field::toned(view.fix.clone().unwrap_or_default(), Tone::Good)),
         ("next attempt", Field::new(view.next_attempt.map(|at| until(at, now)).unwrap_or_default())),
@@ -298,6 +323,7 @@ pub fn sheet_text(view: &ServerView, now: SystemTime, style: Style) -> String {
         ("start took", Field::new(view.start_took.map(text::span).unwrap_or_default())),
         ("restarts", Field::new(restarts(view))),
         ("breaker", Field::toned(breaker(view, now), Tone::Warn)),
+        ("paused", Field::toned(paused(view, now), Tone::Warn)),
         ("calls", Field::new(calls(view))),
         ("trust", Field::new(view.trust.as_str())),
         ("required", Field::new(if view.required { "yes" } else { "" })),
@@ -317,6 +343,12 @@ fn breaker(view: &ServerView, now: SystemTime) -> String {
         (BreakerState::Open, Some(at)) => format!("open: calls are refused, the next try {}", until(at, now)),
         (BreakerState::Open | BreakerState::HalfOpen, _) => "half-open: the next call is a probe".to_owned(),
     }
+}
+
+/// The pause that the server asked for, while it lasts.
+fn paused(view: &ServerView, now: SystemTime) -> String {
+    let until_then = view.paused_until.filter(|at| *at > now);
+    until_then.map(|at| format!("calls go out again {}", until(at, now))).unwrap_or_default()
 }
 
 /// The kept end of stderr, or the last line where that is all there is.
@@ -339,7 +371,8 @@ fn whole(d: Duration) -> Duration {
     Duration::from_secs(d.as_secs())
 }
 
-fn until(at: SystemTime, now: SystemTime) -> String {
+/// How far away an instant is.
+pub fn until(at: SystemTime, now: SystemTime) -> String {
     match at.duration_since(now) {
         Ok(left) => format!("in {}", text::span(whole(left))),
         Err(_) => "now".to_owned(),
@@ -420,6 +453,8 @@ pub(super) mod tests {
         }
     }
 
+    const NOW: SystemTime = SystemTime::UNIX_EPOCH;
+
     fn broken() -> ServerView {
         let mut view = view("fs", LifeState::Parked(ParkReason::ConfigError));
         view.why = Some("command not found: npx".into());
@@ -436,7 +471,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_pipe_gets_one_line_per_server_in_stable_columns() {
-        let text = table_text(&[broken(), view("git", LifeState::Ready)], Style::PLAIN);
+        let text = table_text(&[broken(), view("git", LifeState::Ready)], NOW, Style::PLAIN);
         assert_eq!(
             text,
             "server  state  tools  tokens≈  restarts  revision     pid  why\n\
@@ -448,7 +483,7 @@ pub(super) mod tests {
     #[test]
     fn a_screen_gets_a_sum_and_lines_that_fit() {
         let style = Style { color: false, width: Some(100) };
-        let text = table_text(&[broken(), view("git", LifeState::Ready)], style);
+        let text = table_text(&[broken(), view("git", LifeState::Ready)], NOW, style);
         assert!(text.ends_with("1 error, 1 ready · 12 tools · about 1001 tokens of definitions"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
     }
@@ -456,7 +491,11 @@ pub(super) mod tests {
     #[test]
     fn a_screen_is_told_causes_and_cures_below_the_table() {
         let text = |width| {
-            table_text(&[broken(), view("git", LifeState::Ready)], Style { color: false, width: Some(width) })
+            table_text(
+                &[broken(), view("git", LifeState::Ready)],
+                NOW,
+                Style { color: false, width: Some(width) },
+            )
         };
         assert_eq!(
             text(80),
@@ -474,6 +513,39 @@ pub(super) mod tests {
                 assert_eq!(head.contains(column), !gone.contains(&column), "{column} at {width}:\n{text}");
             }
         }
+    }
+
+    #[test]
+    fn what_comes_next_is_counted_down_where_it_matters() {
+        let in_s = |s: u64| Some(NOW + Duration::from_secs(s));
+        let mut waits = view("fs", LifeState::BackingOff);
+        waits.why = Some("the server exited with code 1".into());
+        waits.next_attempt = in_s(4);
+        waits.restarts = 3;
+        let mut open = view("git", LifeState::Ready);
+        open.breaker = crate::view::BreakerView { state: BreakerState::Open, failures: 3, until: in_s(42) };
+        let paused = ServerView { paused_until: in_s(20), ..view("web", LifeState::Ready) };
+        let views = [waits, open, paused];
+        for width in [80, 40] {
+            let style = Style { color: false, width: Some(width) };
+            let text = table_text(&views, NOW, style);
+            let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            for part in [
+                "fs the server exited with code 1; next start in 4 s",
+                "git breaker open, next try in 42 s",
+                "web asked to be left alone, goes on in 20 s",
+            ] {
+                assert!(flat.contains(part), "{part:?} at {width}:\n{text}");
+            }
+            assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{text}");
+            let later = table_text(&views, NOW + Duration::from_secs(1), style);
+            assert!(later.contains("in 3 s") && later.contains("in 41 s"), "{later}");
+            assert_eq!(later.lines().count(), text.lines().count());
+        }
+        assert!(views.iter().all(|view| counts_down(view, NOW)));
+        assert!(!views.iter().any(|view| counts_down(view, NOW + Duration::from_secs(42))));
+        let half = table_text(&views, NOW + Duration::from_secs(50), Style::PLAIN);
+        assert!(half.contains("breaker half-open") && !half.contains("left alone"), "{half}");
     }
 
     #[test]
@@ -521,16 +593,16 @@ pub(super) mod tests {
     fn a_required_server_that_is_not_usable_says_that_it_is_required() {
         let mut off = view("db", LifeState::Parked(ParkReason::Disabled));
         (off.required, off.why) = (true, Some("turned off in user (f)".into()));
-        assert_eq!(why(&off), "required; turned off in user (f)");
+        assert_eq!(why(&off, NOW), "required; turned off in user (f)");
         off.state = LifeState::Ready;
         off.why = None;
-        assert_eq!(why(&off), "");
+        assert_eq!(why(&off, NOW), "");
     }
 
     #[test]
     fn a_label_stands_beside_the_name() {
         let labelled = ServerView { label: Some("My files".into()), ..view("fs", LifeState::Ready) };
-        let table = table_text(std::slice::from_ref(&labelled), Style::PLAIN);
+        let table = table_text(std::slice::from_ref(&labelled), NOW, Style::PLAIN);
         assert!(table.lines().nth(1).unwrap().starts_with("fs (My files)  ready"), "{table}");
         let sheet = sheet_text(&labelled, SystemTime::UNIX_EPOCH, Style::PLAIN);
         assert!(sheet.starts_with("fs (My files)\n"), "{sheet}");
@@ -558,7 +630,7 @@ pub(super) mod tests {
             let mut one = view(&name, LifeState::BackingOff);
             one.why = Some(why);
             let style = Style { color: false, width: Some(width) };
-            for line in table_text(std::slice::from_ref(&one), style).lines() {
+            for line in table_text(std::slice::from_ref(&one), NOW, style).lines() {
                 prop_assert!(line.chars().count() <= usize::from(width), "{line:?} at {width}");
             }
         }
