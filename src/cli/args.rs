@@ -153,6 +153,9 @@ pub enum Mcp {
     /// Start the servers and show how they are
     #[command(after_help = help::STATUS)]
     Status(StatusArgs),
+    /// Say why a server is as it is: what happened, whose fault it is, what cures it
+    #[command(after_help = help::WHY)]
+    Why(WhyArgs),
     /// Show the effective configuration and where each value comes from
     #[command(after_help = help::CONFIG)]
     Config,
@@ -275,6 +278,19 @@ pub struct StatusArgs {
     #[arg(long, conflicts_with = "wait")]
     pub watch: bool,
     /// Wait that long for all servers, in seconds or words such as 2m
+    #[arg(long, value_name = "D", value_parser = parse_duration)]
+    pub wait: Option<Duration>,
+}
+
+/// `why`
+#[derive(Debug, Args)]
+pub struct WhyArgs {
+    /// Name of a configured server
+    #[arg(value_name = "SERVER", add = ArgValueCandidates::new(complete::servers))]
+    pub server: String,
+    /// Name of one of its tools: says too what policy does with a call of it
+    pub tool: Option<String>,
+    /// Wait that long for the server to settle, in seconds or words such as 2m
     #[arg(long, value_name = "D", value_parser = parse_duration)]
     pub wait: Option<Duration>,
 }
@@ -472,6 +488,8 @@ mod tests {
             "mcp list",
             "mcp get s",
             "mcp status s --wait 2s",
+            "mcp why s",
+            "mcp why s t --wait 2s",
             "mcp config",
             "mcp tools s --timeout 5",
             "mcp resources -- cmd x",

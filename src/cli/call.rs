@@ -157,7 +157,7 @@ fn may_approve(picked: &Picked<'_>) -> Result<bool, Failure> {
 }
 
 /// What the list of a server says about a name.
-enum Found {
+pub(super) enum Found {
     /// It has a tool of that name.
     Tool(Arc<Item>),
     /// It is not whole, and the name is not in what is there: the server itself decides.
@@ -170,7 +170,7 @@ enum Found {
 }
 
 /// The tool of that raw name; an error when a whole list does not have it.
-fn find(ctx: &Ctx, catalog: &Catalog, server: &ServerId, tool: &str) -> Result<Found, Failure> {
+pub(super) fn find(ctx: &Ctx, catalog: &Catalog, server: &ServerId, tool: &str) -> Result<Found, Failure> {
     if let Some(item) = catalog.find(server, ItemKind::Tool, tool) {
         return Ok(Found::Tool(Arc::clone(item)));
     }

@@ -32,6 +32,7 @@ Examples:
   callboard demo                                 see it work at once
   callboard mcp add fs -- npx -y @modelcontextprotocol/server-filesystem .
   callboard mcp status                           start the servers, look at them
+  callboard mcp why fs                           whose fault it is, and the cure
   callboard mcp tools fs                         what a server offers
   callboard mcp call fs list_directory path=.    use it
   callboard doctor                               what is wrong, and the cure
@@ -43,7 +44,7 @@ Exit codes:
   8 sent, outcome unknown   130 interrupted";
 
 pub(super) const MCP: &str = "\
-See:   list  get  status  config  check
+See:   list  get  status  why  config  check
 Use:   tools  resources  read  prompts  prompt  call
 Edit:  add  add-json  remove  enable (on)  disable (off)  approve  revoke
 Run:   start  stop  restart  reconnect  reload  logs  wait
@@ -101,6 +102,18 @@ Examples:
   callboard mcp status github             one server in detail
   callboard mcp status --wait 30s         give slow servers time
   callboard mcp status --watch            keep them running, show every change";
+
+pub(super) const WHY: &str = "\
+Starts the server, if it may run, and waits until it is settled, late, or its next start is more \
+than 10 s away. Then tells whose fault its state is, what happens next, what cures it, and below \
+that what happened, in order: times since the first event, and the number of the connection (g1, g2 …). \
+With a tool: also whether it is listed, and which rule decides about a call of it. Ends with 1 if \
+the server can't be used.
+Examples:
+  callboard mcp why github
+  callboard mcp why github create_issue   what policy says to that tool
+  callboard mcp why github --wait 2m      give a slow server time
+  callboard mcp why github --json         everything, for scripts";
 
 pub(super) const CONFIG: &str = "\
 The effective configuration, each value with the file it comes from; secret values are masked.
@@ -265,6 +278,7 @@ mod tests {
             LIST,
             GET,
             STATUS,
+            WHY,
             CONFIG,
             TOOLS,
             RESOURCES,

@@ -39,6 +39,9 @@ pub mod table;
 pub mod text;
 pub mod usage;
 pub mod use_verbs;
+pub mod why;
+pub mod why_tool;
+pub mod why_view;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -196,6 +199,7 @@ async fn mcp(ctx: &Ctx, verb: Mcp) -> Result<Done, Failure> {
         Mcp::Get(one) => list::get(ctx, &one.server),
         Mcp::Config => list::config(ctx),
         Mcp::Status(args) => return status::status(ctx, args).await,
+        Mcp::Why(args) => return why::why(ctx, args).await,
         Mcp::Tools(args) => return use_verbs::tools(ctx, args).await,
         Mcp::Resources(args) => return use_verbs::resources(ctx, args).await,
         Mcp::Prompts(args) => return use_verbs::prompts(ctx, args).await,
@@ -251,6 +255,7 @@ fn mcp_schema(verb: &Mcp) -> &'static str {
         Mcp::List => "callboard.list/1",
         Mcp::Get(_) => "callboard.get/1",
         Mcp::Status(_) => "callboard.status/1",
+        Mcp::Why(_) => why::SCHEMA,
         Mcp::Config => "callboard.config/1",
         Mcp::Tools(_) => "callboard.tools/1",
         Mcp::Resources(_) => "callboard.resources/1",

@@ -123,21 +123,21 @@ const PAGES: [Page; 34] = [
         "too many restarts",
         "The server ended again and again, or never became ready, until its restart budget was spent.",
         NOT_RUN,
-        "`callboard mcp status SERVER` shows its last words on stderr. Run its command by hand to see why it ends.",
+        "`callboard mcp why SERVER` tells what happened, with its last words on stderr. Run its command by hand to see why it ends.",
     ),
     page(
         "not_ready",
         "the server is not ready yet",
         "It is being started or waits for its next attempt, and the longest wait of this call ended.",
         NOT_RUN,
-        "Try again later, or wait longer with `--timeout`. `callboard mcp status SERVER --wait 60s` shows whether it comes up at all.",
+        "Try again later, or wait longer with `--timeout`. `callboard mcp why SERVER --wait 60s` shows whether it comes up at all, and what keeps it.",
     ),
     page(
         "breaker_open",
         "too many failures in a row",
         "The circuit breaker of the server is open: calls are refused without trying until it closes again.",
         NOT_RUN,
-        "Wait for `retry_after_ms`. The status of the server shows what failed.",
+        "Wait for `retry_after_ms`. `callboard mcp why SERVER` tells what happens to the server.",
     ),
     page(
         "busy",
@@ -165,7 +165,7 @@ const PAGES: [Page; 34] = [
         "no connection to the server",
         "The process could not be started or did not finish its handshake, or the address could not be reached.",
         NOT_RUN,
-        "`callboard mcp status SERVER` shows the reason and the last line of stderr; `callboard doctor` checks commands and files.",
+        "`callboard mcp why SERVER` tells the reason, whose fault it is, and the last lines of stderr; `callboard doctor` checks commands and files.",
     ),
     page(
         "connection_lost",

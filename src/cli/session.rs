@@ -245,7 +245,7 @@ pub fn unread(ctx: &Ctx, server: &ServerId, cause: &str) -> Failure {
     let mut failure = Failure::new("not_ready", Exit::Unavailable, message).on(server.as_str());
     failure.phase = Some(Phase::Resolve);
     failure.delivery = Some(Delivery::NotSent);
-    failure.fix(format!("callboard mcp status {server}"))
+    failure.fix(format!("callboard mcp why {server}"))
 }
 
 /// Why a server can't be used, in the words of its view.
@@ -280,7 +280,7 @@ pub fn unavailable(ctx: &Ctx, view: &ServerView) -> Failure {
         }
         _ if ctx.once => "run the command by itself, or open the URL, to see what it says".to_owned(),
         Some(fix) => ctx.clean(fix),
-        None => format!("callboard mcp status {}", view.id),
+        None => format!("callboard mcp why {}", view.id),
     });
     failure
 }
@@ -357,9 +357,9 @@ mod tests {
             assert_eq!((failure.code.as_ref(), failure.exit.code()), (code, exit), "{state:?}");
             assert_eq!(failure.delivery, Some(Delivery::NotSent));
             assert!(failure.message.contains("because") && failure.message.contains("last words"));
-            assert_eq!(failure.fix.as_deref(), Some("callboard mcp status s"));
+            assert_eq!(failure.fix.as_deref(), Some("callboard mcp why s"));
             let fix = of(state, true).fix.unwrap();
-            assert!(!fix.contains("mcp status"), "a server that runs once has no status: {fix}");
+            assert!(!fix.contains("mcp why"), "a server that runs once is not configured: {fix}");
         }
     }
 

@@ -27,9 +27,6 @@ const LATER_VERBS: [&str; 14] = [
     "uninstall",
 ];
 
-/// The verb that explains causes; apart because it also exists as an option elsewhere.
-const LATER_MCP_VERB: &str = "why";
-
 /// Options that this version does not have.
 const LATER_OPTIONS: [&str; 9] = [
     "--mcp-serve",
@@ -134,9 +131,7 @@ fn first_text(value: &ContextValue) -> Option<String> {
 /// The word that is not part of this version, if that is what was refused.
 fn later_word(error: &clap::Error) -> Option<String> {
     let (kind, words): (_, Vec<&str>) = match error.kind() {
-        ErrorKind::InvalidSubcommand => {
-            (ContextKind::InvalidSubcommand, LATER_VERBS.into_iter().chain([LATER_MCP_VERB]).collect())
-        }
+        ErrorKind::InvalidSubcommand => (ContextKind::InvalidSubcommand, LATER_VERBS.to_vec()),
         ErrorKind::UnknownArgument => (ContextKind::InvalidArg, LATER_OPTIONS.to_vec()),
         _ => return None,
     };
@@ -188,8 +183,7 @@ mod tests {
     #[test]
     fn words_of_later_versions_are_named_as_such() {
         for words in [
-            &["mcp", "why", "git"][..],
-            &["mcp", "login", "git"],
+            &["mcp", "login", "git"][..],
             &["install", "cursor"],
             &["secret", "list"],
             &["--mcp-serve"],
@@ -207,7 +201,7 @@ mod tests {
         use clap::CommandFactory;
         let top = Cli::command();
         let mcp = top.find_subcommand("mcp").unwrap();
-        for verb in LATER_VERBS.into_iter().chain([LATER_MCP_VERB]) {
+        for verb in LATER_VERBS {
             assert!(top.find_subcommand(verb).is_none(), "{verb}");
             assert!(mcp.find_subcommand(verb).is_none(), "{verb}");
         }

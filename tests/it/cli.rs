@@ -29,6 +29,7 @@ fn help_teaches_every_verb_with_an_example() {
         "list",
         "get",
         "status",
+        "why",
         "config",
         "tools",
         "resources",
@@ -92,7 +93,7 @@ fn verbs_of_a_running_host_end_with_seven() {
 #[test]
 fn words_of_later_versions_say_so() {
     let home = Home::new();
-    for words in [&["mcp", "why", "x"][..], &["secret", "list"], &["--mcp-serve"], &["-p", "hello"]] {
+    for words in [&["mcp", "pin", "x"][..], &["secret", "list"], &["--mcp-serve"], &["-p", "hello"]] {
         let ran = home.run(words);
         ran.expect(2);
         assert!(ran.stderr.contains("not part of this version"), "{ran:?}");

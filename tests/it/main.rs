@@ -45,3 +45,4 @@ mod surroundings;
 mod throttling;
 mod versions;
 mod watching;
+mod why;
