@@ -108,4 +108,14 @@ mod tests {
         assert_eq!(budget.fired(at(10_000)), Some(Limit::Total(TOTAL)));
         assert_eq!(budget.elapsed(at(10_000)), TOTAL);
     }
+
+    #[test]
+    fn a_request_that_waits_to_be_sent_again_has_the_total_clock_alone() {
+        let mut budget = Budget::new(at(0), IDLE, TOTAL);
+        budget.sent(at(1_000));
+        budget.waits_again();
+        assert_eq!((budget.fired(at(9_999)), budget.deadline()), (None, at(10_000)));
+        budget.sent(at(4_000));
+        assert_eq!(budget.fired(at(6_000)), Some(Limit::Idle(IDLE)));
+    }
 }

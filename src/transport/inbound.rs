@@ -119,17 +119,18 @@ impl Inbound {
         self.lock().waiting.len()
     }
 
-    /// Drops a request; `false` if it was already settled.
-    pub fn forget(&self, id: u64) -> bool {
+    /// Drops a request: whether bytes of it may have left, or `None` if it was already settled. One
+    /// that had not left never will.
+    pub fn forget(&self, id: u64) -> Option<bool> {
         let mut state = self.lock();
-        let waited = state.waiting.remove(&id).is_some();
-        if waited {
+        let sent = state.waiting.remove(&id)?.sent;
+        if sent {
             state.given_up.insert(id);
             if state.given_up.len() > GIVEN_UP_MAX {
                 state.given_up.pop_first();
             }
         }
-        waited
+        Some(sent)
     }
 
     /// Fails one request.

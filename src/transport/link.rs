@@ -152,8 +152,9 @@ pub(crate) trait Carrier: Send + Sync + std::fmt::Debug {
     fn submit(&self, request: Outbound<'_>);
     /// Takes one notification or answer of ours; never blocks.
     fn notify(&self, message: Bytes);
-    /// The caller of `id` is gone: tell the server in the way of this transport and era, once.
-    fn cancel(&self, id: u64, reason: &str);
+    /// The caller of `id` is gone: tell the server in the way of this transport and era, once, if it
+    /// may know of the request. `sent`: bytes of it may have left through the pending table.
+    fn cancel(&self, id: u64, reason: &str, sent: bool);
     /// Starts an orderly end; returns when everything is gone.
     fn close(&self) -> futures_util::future::BoxFuture<'static, ()>;
     /// Process id, for a child.
@@ -234,10 +235,11 @@ impl Link {
         self.0.carrier.notify(message);
     }
 
-    /// Gives up on a request: its answer will be dropped and counted, the server is told once.
+    /// Gives up on a request: its answer will be dropped and counted, the server is told once. One
+    /// that has not left yet is taken back, and nobody is told.
     pub fn cancel(&self, id: u64, reason: &str) {
-        if self.0.inbound.forget(id) {
-            self.0.carrier.cancel(id, reason);
+        if let Some(sent) = self.0.inbound.forget(id) {
+            self.0.carrier.cancel(id, reason, sent);
         }
     }
 

@@ -121,8 +121,11 @@ impl Carrier for PipeCarrier {
         self.writer.notify(message);
     }
 
-    fn cancel(&self, id: u64, reason: &str) {
-        self.writer.cancel(id, reason);
+    fn cancel(&self, id: u64, reason: &str, sent: bool) {
+        // A server must hear nothing of a request that it never got.
+        if sent {
+            self.writer.cancel(id, reason);
+        }
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {

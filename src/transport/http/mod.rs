@@ -118,7 +118,7 @@ impl Carrier for HttpCarrier {
         self.shared.note(message);
     }
 
-    fn cancel(&self, id: u64, reason: &str) {
+    fn cancel(&self, id: u64, reason: &str, _sent: bool) {
         // Ending the task closes the stream, which is the cancellation of the modern era.
         let may_have_left = self.shared.tasks.cancel(id).unwrap_or(false);
         if may_have_left && self.shared.now().era() == Some(Era::Legacy) {

@@ -1,4 +1,4 @@
-//! A server that writes without end has no more than its turn.
+//! A server that writes without end has no more than its turn; a request that was taken back never leaves.
 
 use std::io;
 use std::pin::Pin;
@@ -9,6 +9,8 @@ use std::task::{Context, Poll};
 use tokio::io::ReadBuf;
 
 use super::*;
+use crate::transport::inbound::InboundEnds;
+use crate::transport::link::Link;
 use crate::transport::stderr;
 
 /// A stream that always has the same text again, up to a length: its reader never has to wait.
@@ -75,4 +77,35 @@ async fn a_flood_of_stderr_leaves_the_others_their_turn() {
     let flood = Flood { text: b"some words of a log\n", left: 100 * TURN_BYTES_MAX };
     let turns = turns_beside(stderr::drain(flood, stderr::StderrRing::default())).await;
     assert!(turns >= 95, "{turns} turns");
+}
+
+#[tokio::test]
+async fn a_request_that_was_taken_back_before_it_left_is_never_heard_of() {
+    let InboundEnds { inbound, events: _events, ended } = Inbound::open(Vec::new(), 1024);
+    let (writer, queue) = PipeWriter::new(inbound.clone());
+    let (stop, _stop_asked) = mpsc::channel(STOP_ASKS_MAX);
+    let (_gone_in, gone) = watch::channel(false);
+    let carrier = Arc::new(PipeCarrier { writer, stop, gone, child: None });
+    let link = Link::new(carrier, inbound.clone(), ended);
+    let start = |id: u64| {
+        let mut parts = Parts::default();
+        parts.push(format!(r#"{{"id":{id}}}"#));
+        link.start(Outbound { id, method: "ping", name: None, parts, headers: Vec::new() })
+    };
+    let _taken_back = start(1);
+    link.cancel(1, "the caller left");
+    let _sent = start(2);
+    let (ours, theirs) = tokio::io::duplex(1024);
+    let writing = write_loop(ours, queue, inbound);
+    let mut lines = tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(theirs));
+    let reading = async {
+        assert_eq!(lines.next_line().await.unwrap().unwrap(), r#"{"id":2}"#);
+        link.cancel(2, "the caller left");
+        let told = lines.next_line().await.unwrap().unwrap();
+        assert!(told.contains("notifications/cancelled") && told.contains(r#""requestId":2"#), "{told}");
+    };
+    tokio::select! {
+        () = reading => {}
+        () = writing => panic!("it has not ended"),
+    }
 }
