@@ -39,6 +39,8 @@ struct State {
     counters: LinkCounters,
     /// Messages that arrived, whatever they said.
     heard: u64,
+    /// Those that answered a request.
+    answers: u64,
     stale: Stale,
     revision: Option<Revision>,
     ended: Option<LinkFault>,
@@ -211,6 +213,11 @@ impl Inbound {
         self.lock().heard
     }
 
+    /// Answers to requests so far.
+    pub(super) fn answers(&self) -> u64 {
+        self.lock().answers
+    }
+
     /// Counts a line that is no message.
     pub fn noise(&self, line: &[u8]) {
         let mut state = self.lock();
@@ -277,7 +284,12 @@ impl Inbound {
 
     fn settle(&self, frame: Bytes, response: Response) {
         let waiting = match response.number {
-            Some(id) => self.lock().waiting.remove(&id),
+            Some(id) => {
+                let mut state = self.lock();
+                let waiting = state.waiting.remove(&id);
+                state.answers += u64::from(waiting.is_some());
+                waiting
+            }
             None => None,
         };
         match waiting {

@@ -19,6 +19,7 @@ pub mod spawns;
 pub mod stderr;
 pub mod stdio;
 pub mod task;
+mod turn;
 pub mod waiting;
 pub mod watch;
 

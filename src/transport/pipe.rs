@@ -14,6 +14,7 @@ use super::LinkFault;
 use super::inbound::Inbound;
 use super::link::{Carrier, ExchangeFault, Outbound};
 use super::stderr::StderrRing;
+use super::turn::Turn;
 use crate::wire::era::Revision;
 use crate::wire::frame::{FrameEvent, Framer};
 use crate::wire::splice::{self, Parts};
@@ -32,11 +33,6 @@ const READ_ROOM_MIN: usize = 16 * 1024;
 const READ_ROOM_BURST: usize = 64 * 1024;
 /// How far past the cap a line may run before the stream is given up, as a multiple of the cap.
 const OVERRUN_FACTOR: u64 = 4;
-
-/// Lines that one server's reader takes before the others have their turn: some 50 µs of small ones.
-const TURN_LINES_MAX: usize = 64;
-/// Bytes that one server's reader takes before the others have their turn.
-pub(super) const TURN_BYTES_MAX: usize = 256 * 1024;
 
 /// One message for the writer.
 #[derive(Debug)]
@@ -212,26 +208,6 @@ async fn flush(out: &mut (impl AsyncWrite + Unpin), buffer: &mut BytesMut) -> st
     result
 }
 
-/// How much a reader took since the others had their turn. One thread serves all servers: a
-/// server that writes faster than we read must not keep it, as its pipe never runs dry.
-#[derive(Debug, Default)]
-pub(super) struct Turn {
-    lines: usize,
-    bytes: usize,
-}
-
-impl Turn {
-    /// Counts, and lets the others run when it was much.
-    pub(super) async fn took(&mut self, lines: usize, bytes: usize) {
-        self.lines += lines;
-        self.bytes += bytes;
-        if self.lines >= TURN_LINES_MAX || self.bytes >= TURN_BYTES_MAX {
-            *self = Self::default();
-            tokio::task::yield_now().await;
-        }
-    }
-}
-
 /// Reads until the end of the stream; returns why it ended.
 pub(super) async fn read_loop(
     mut input: impl AsyncRead + Unpin,
@@ -249,7 +225,7 @@ pub(super) async fn read_loop(
         while let Some(event) = framer.next(&mut buffer) {
             take(event, &inbound, &writer, &mut long_head);
             lines += 1;
-            turn.took(1, 0).await;
+            turn.line(&inbound).await;
         }
         if framer.discarding() > OVERRUN_FACTOR * frame_max as u64 {
             return LinkFault::TooLong(format!(
@@ -268,7 +244,7 @@ pub(super) async fn read_loop(
             Ok(0) => break,
             Ok(bytes) => {
                 read = bytes;
-                turn.took(0, bytes).await;
+                turn.read(bytes, framer.discarding() > 0).await;
             }
             Err(error) => return LinkFault::Network(format!("reading failed: {error}")),
         }

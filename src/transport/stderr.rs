@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use super::pipe::Turn;
+use super::turn::Turn;
 
 /// Bytes of stderr that are kept.
 pub const STDERR_KEPT_MAX: usize = 64 * 1024;
@@ -107,7 +107,7 @@ pub async fn drain(mut stderr: impl AsyncRead + Unpin, ring: StderrRing) {
             Ok(0) | Err(_) => return,
             Ok(n) => {
                 ring.push(&chunk[..n]);
-                turn.took(0, n).await;
+                turn.read(n, true).await;
             }
         }
     }
