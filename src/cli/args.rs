@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::ArgValueCandidates;
 
+use super::secret_args::SecretVerb;
 use super::text::{parse_duration, parse_timeout};
 use super::{complete, help};
 
@@ -115,6 +116,14 @@ pub enum Command {
     Completions {
         /// The shell
         shell: Shell,
+    },
+    /// Keep secrets that entries read as ${secret:NAME}
+    #[command(subcommand_required = true, arg_required_else_help = true, after_help = help::SECRET)]
+    #[command(disable_help_subcommand = true)]
+    Secret {
+        /// The verb.
+        #[command(subcommand)]
+        verb: SecretVerb,
     },
     /// See, use and edit the MCP servers
     #[command(subcommand_required = true, arg_required_else_help = true, after_help = help::MCP)]
@@ -289,6 +298,7 @@ pub struct WhyArgs {
     #[arg(value_name = "SERVER", add = ArgValueCandidates::new(complete::servers))]
     pub server: String,
     /// Name of one of its tools: says too what policy does with a call of it
+    #[arg(add = ArgValueCandidates::new(complete::tools))]
     pub tool: Option<String>,
     /// Wait that long for the server to settle, in seconds or words such as 2m
     #[arg(long, value_name = "D", value_parser = parse_duration)]
@@ -302,6 +312,7 @@ pub struct ReadArgs {
     #[arg(value_name = "SERVER|URL", add = ArgValueCandidates::new(complete::servers))]
     pub server: String,
     /// URI of the resource
+    #[arg(add = ArgValueCandidates::new(complete::resources))]
     pub uri: Option<String>,
     /// Save the binary parts
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -321,6 +332,7 @@ pub struct UseArgs {
     #[arg(value_name = "SERVER|URL", add = ArgValueCandidates::new(complete::servers))]
     pub server: String,
     /// Name of the prompt
+    #[arg(add = ArgValueCandidates::new(complete::prompts))]
     pub name: Option<String>,
     /// A JSON object, key=value…, @file, or - for stdin
     #[arg(value_name = "ARGS")]
@@ -340,6 +352,7 @@ pub struct CallArgs {
     #[arg(value_name = "SERVER|URL", add = ArgValueCandidates::new(complete::servers))]
     pub server: Option<String>,
     /// Name of the tool, as `callboard mcp tools` shows it
+    #[arg(add = ArgValueCandidates::new(complete::tools))]
     pub tool: Option<String>,
     /// A JSON object, key=value…, @file, or - for stdin
     #[arg(value_name = "ARGS")]
@@ -485,6 +498,9 @@ mod tests {
             "doctor",
             "explain busy",
             "completions zsh",
+            "secret set K",
+            "secret list",
+            "secret rm K --force",
             "mcp list",
             "mcp get s",
             "mcp status s --wait 2s",

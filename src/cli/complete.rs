@@ -1,6 +1,6 @@
 //! Floor 5. Completion in shells: prints the script for a shell, and answers the
-//! shell when that script asks. Starts no server, and so knows no tool: no catalogue is kept
-//! on disk. Called by `cli::main`.
+//! shell when that script asks. Starts no server: tools, resources and prompts are those of the
+//! catalogues that earlier runs kept. Called by `cli::main`.
 
 use clap::CommandFactory;
 use clap_complete::CompletionCandidate;
@@ -10,9 +10,12 @@ use serde::Serialize;
 use super::args::{Cli, Shell};
 use super::exit::Exit;
 use super::failure::Failure;
+use super::known::{Typed, is_plain, items};
 use super::out::Answer;
 use super::pages;
-use crate::config::load::{LoadOptions, load};
+use crate::catalog::items::ListKind;
+use crate::config::secret_store;
+use crate::config::secret_uses::uses;
 use crate::shaping::render::printable;
 
 const SCHEMA: &str = "callboard.completions/1";
@@ -33,14 +36,42 @@ pub fn answer_shell() {
 
 /// The configured servers, with what they run. Reads files; starts nothing.
 pub fn servers() -> Vec<CompletionCandidate> {
-    let loaded = load(&LoadOptions::from_process());
+    let loaded = Typed::of_process().load();
     let entries = loaded.servers.entries.iter().chain(&loaded.servers.pending);
+    // A project's file may name a server as it likes: nothing that a shell would run is offered.
     entries
+        .filter(|entry| is_plain(entry.id.as_str()))
         .map(|entry| {
             let about = printable(&entry.summary).into_owned();
             CompletionCandidate::new(entry.id.as_str()).help((!about.is_empty()).then(|| about.into()))
         })
         .collect()
+}
+
+/// The tools that the server on the line was last seen to offer.
+pub fn tools() -> Vec<CompletionCandidate> {
+    items(&Typed::of_process(), ListKind::Tools)
+}
+
+/// Its resources.
+pub fn resources() -> Vec<CompletionCandidate> {
+    items(&Typed::of_process(), ListKind::Resources)
+}
+
+/// Its prompts.
+pub fn prompts() -> Vec<CompletionCandidate> {
+    items(&Typed::of_process(), ListKind::Prompts)
+}
+
+/// The stored secrets, and those that entries read: names only.
+pub fn secrets() -> Vec<CompletionCandidate> {
+    let loaded = Typed::of_process().load();
+    let home = loaded.home.as_deref().ok();
+    let stored = home.and_then(|home| secret_store::read(home).ok()).unwrap_or_default();
+    let mut names: Vec<String> = stored.into_keys().chain(uses(&loaded.definitions).into_keys()).collect();
+    names.sort();
+    names.dedup();
+    names.into_iter().filter(|name| is_plain(name)).map(CompletionCandidate::new).collect()
 }
 
 /// The codes that can be explained.

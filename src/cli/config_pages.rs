@@ -77,7 +77,7 @@ pub(super) const CONFIG_PAGES: [Page; 17] = [
         "a variable or secret is not set",
         "The entry reads a variable of your environment, or a stored secret, and it is not there.",
         ENTRY_LEFT,
-        "Set it where Callboard is started, or give a default: ${VAR:-default}.",
+        "A variable: set it where Callboard is started, or give a default: ${VAR:-default}. A secret: `callboard secret set NAME`.",
     ),
     page(
         "config_not_utf8",

@@ -62,9 +62,10 @@ Examples:
   callboard explain 7                   an exit code";
 
 pub(super) const COMPLETIONS: &str = "\
-Completes verbs, options, codes, and the names of servers as the files configure them. Names of \
-tools, prompts and resources are known to the servers alone, and completing starts none: \
-`callboard mcp tools SERVER` lists them.
+Completes verbs, options, codes, the names of servers as the files configure them, and what a server \
+was last seen to offer: tools for `call` and `why`, resources for `read`, prompts for `prompt`. \
+Completing starts nothing: of a server that never ran nothing is known. Names that a shell would not \
+take as they are must be typed.
 Examples:
   bash:        source <(callboard completions bash)
   zsh:         source <(callboard completions zsh)
@@ -79,6 +80,35 @@ wrong.
 Examples:
   callboard doctor
   callboard doctor --json";
+
+pub(super) const SECRET: &str = "\
+A secret is kept in `secrets.json` in the home of Callboard, a file that only you can read (0600); the \
+keyring of the system is not used. An entry reads it as ${secret:NAME} in `args`, `env`, `url` or \
+`headers`. No verb ever shows a value.
+Examples:
+  callboard secret set GITHUB_TOKEN           asks for it, without showing it
+  callboard mcp add github -e GITHUB_TOKEN='${secret:GITHUB_TOKEN}' -- \\
+    github-mcp-server stdio
+  callboard secret list
+  callboard secret rm GITHUB_TOKEN";
+
+pub(super) const SECRET_SET: &str = "\
+On a terminal it asks and shows nothing of what is typed; in a pipe it reads one line. A secret of \
+that name is replaced; servers see the new value at their next start.
+Examples:
+  callboard secret set GITHUB_TOKEN
+  pass show github | callboard secret set GITHUB_TOKEN";
+
+pub(super) const SECRET_LIST: &str = "\
+Examples:
+  callboard secret list
+  callboard secret list --json";
+
+pub(super) const SECRET_RM: &str = "\
+Refuses (exit 5) while an entry reads it, in force or not, because that entry could not start any more.
+Examples:
+  callboard secret rm GITHUB_TOKEN
+  callboard secret rm GITHUB_TOKEN --force    remove it all the same";
 
 pub(super) const LIST: &str = "\
 Reads the configuration and starts nothing.
@@ -279,6 +309,10 @@ mod tests {
             GET,
             STATUS,
             WHY,
+            SECRET,
+            SECRET_SET,
+            SECRET_LIST,
+            SECRET_RM,
             CONFIG,
             TOOLS,
             RESOURCES,

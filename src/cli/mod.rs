@@ -23,6 +23,7 @@ pub mod host;
 pub mod input;
 pub mod invoke;
 pub mod items;
+pub mod known;
 pub mod list;
 pub mod logging;
 pub mod once;
@@ -32,6 +33,8 @@ pub mod parameters;
 #[cfg(test)]
 mod property_tests;
 pub mod save;
+pub mod secret;
+pub mod secret_args;
 pub mod session;
 pub mod status;
 pub mod status_view;
@@ -54,6 +57,7 @@ use exit::Exit;
 use failure::Failure;
 use input::Stdin;
 use out::{Answer, Terminal};
+use secret_args::SecretVerb;
 
 use crate::config::host::ColorChoice;
 use crate::transport::guard;
@@ -189,7 +193,16 @@ async fn dispatch(ctx: &Ctx, command: Command) -> Result<Done, Failure> {
         Command::Doctor => doctor::doctor(ctx).map(Done::from),
         Command::Explain { code } => explain::explain(code.as_deref(), style).map(Done::from),
         Command::Completions { shell } => complete::script(shell).map(Done::from),
+        Command::Secret { verb } => secret_verb(ctx, &verb).map(Done::from),
         Command::Mcp { verb } => mcp(ctx, verb).await,
+    }
+}
+
+fn secret_verb(ctx: &Ctx, verb: &SecretVerb) -> Result<Answer, Failure> {
+    match verb {
+        SecretVerb::Set(args) => secret::set(ctx, args, &mut Stdin),
+        SecretVerb::List => secret::list(ctx),
+        SecretVerb::Rm(args) => secret::rm(ctx, args),
     }
 }
 
@@ -246,6 +259,9 @@ fn schema(command: &Command) -> &'static str {
         Command::Doctor => "callboard.doctor/1",
         Command::Explain { .. } => "callboard.explain/1",
         Command::Completions { .. } => "callboard.completions/1",
+        Command::Secret { verb: SecretVerb::Set(_) } => secret::SET,
+        Command::Secret { verb: SecretVerb::List } => secret::LIST,
+        Command::Secret { verb: SecretVerb::Rm(_) } => secret::RM,
         Command::Mcp { verb } => mcp_schema(verb),
     }
 }

@@ -33,7 +33,7 @@ pub(super) const fn page(
 }
 
 /// The codes of calls in their order, then those of the command line.
-const PAGES: [Page; 34] = [
+const PAGES: [Page; 36] = [
     page(
         "unknown_server",
         "no server of that name",
@@ -264,6 +264,20 @@ const PAGES: [Page; 34] = [
         "The file has an entry of that name already.",
         NO_CALL,
         "Take another name, remove the entry first, or replace it with `--force`.",
+    ),
+    page(
+        "unknown_secret",
+        "no secret of that name",
+        "Nothing is stored under that name in `secrets.json` of the home of Callboard. Names are case-sensitive.",
+        NO_CALL,
+        "Look at `callboard secret list`; `callboard secret set NAME` stores one.",
+    ),
+    page(
+        "secret_in_use",
+        "an entry reads the secret",
+        "A configured entry says ${secret:NAME}, in force or not, and could not start without it.",
+        "Nothing was removed.",
+        "Take the reference out of the entry first; or `callboard secret rm NAME --force`.",
     ),
     page(
         "io_error",

@@ -10,7 +10,7 @@ use super::exit::Exit;
 use super::failure::Failure;
 
 /// Verbs that this version does not have.
-const LATER_VERBS: [&str; 14] = [
+const LATER_VERBS: [&str; 13] = [
     "agent",
     "allow",
     "audit",
@@ -21,7 +21,6 @@ const LATER_VERBS: [&str; 14] = [
     "logout",
     "pin",
     "rules",
-    "secret",
     "serve",
     "token",
     "uninstall",
@@ -185,7 +184,7 @@ mod tests {
         for words in [
             &["mcp", "login", "git"][..],
             &["install", "cursor"],
-            &["secret", "list"],
+            &["token", "add"],
             &["--mcp-serve"],
             &["-p", "hello"],
             &["mcp", "status", "--profile=x"],

@@ -27,6 +27,7 @@ pub mod raw;
 mod raw_target;
 pub mod secret;
 pub mod secret_store;
+pub mod secret_uses;
 pub mod spec;
 pub mod suggest;
 pub mod validate;

@@ -1,5 +1,6 @@
 //! Floor 2. The file of stored secrets, `$CALLBOARD_HOME/secrets.json`: 0600, a flat object
 //! of names to values, what `${secret:NAME}` reads. A file that others may read is refused.
+//! The keyring of the system is not used.
 //! Called by `config::load` and by the `secret` and `mcp add` commands.
 
 use std::collections::BTreeMap;

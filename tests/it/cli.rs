@@ -55,7 +55,7 @@ fn help_teaches_every_verb_with_an_example() {
         assert!(help.stdout.contains(&format!("callboard mcp {verb}")), "{verb}: {}", help.stdout);
         assert_eq!(help.stderr, "");
     }
-    for verb in ["doctor", "explain", "completions"] {
+    for verb in ["doctor", "explain", "completions", "secret"] {
         assert!(home.run(&[verb, "--help"]).expect(0).stdout.contains("Examples:"), "{verb}");
     }
 }
@@ -93,7 +93,7 @@ fn verbs_of_a_running_host_end_with_seven() {
 #[test]
 fn words_of_later_versions_say_so() {
     let home = Home::new();
-    for words in [&["mcp", "pin", "x"][..], &["secret", "list"], &["--mcp-serve"], &["-p", "hello"]] {
+    for words in [&["mcp", "pin", "x"][..], &["token", "add"], &["--mcp-serve"], &["-p", "hello"]] {
         let ran = home.run(words);
         ran.expect(2);
         assert!(ran.stderr.contains("not part of this version"), "{ran:?}");
@@ -122,6 +122,63 @@ fn completion_knows_the_verbs() {
     let words = String::from_utf8(asked.stdout).unwrap();
     for verb in ["read", "remove", "resources", "revoke"] {
         assert!(words.contains(verb), "{verb} is missing in {words:?}");
+    }
+}
+
+#[test]
+fn completion_knows_what_a_server_offered_and_starts_nothing() {
+    let home = Home::new();
+    let trace = home.project().join("trace.jsonl");
+    let args = ["--trace".to_owned(), trace.display().to_string()];
+    let program = crate::support::bad::program().display().to_string();
+    home.user(&serde_json::json!({"mcpServers": {"s": {"command": program, "args": args}}}).to_string());
+    let offered = |words: &[&str]| -> Vec<String> {
+        let index = (words.len() - 1).to_string();
+        let line: Vec<&str> = ["--"].iter().chain(words).copied().collect();
+        let asked = home
+            .command(&line)
+            .env("COMPLETE", "bash")
+            .env("_CLAP_COMPLETE_INDEX", index)
+            .env("_CLAP_IFS", "\n")
+            .output()
+            .unwrap();
+        String::from_utf8(asked.stdout).unwrap().lines().map(str::to_owned).collect()
+    };
+    assert!(offered(&["callboard", "mcp", "call", "s", "ec"]).is_empty(), "nothing is known yet");
+    home.run(&["mcp", "tools", "s"]).expect(0);
+    let starts = || std::fs::read_to_string(&trace).unwrap().matches("\"ev\":\"start\"").count();
+    let before = starts();
+    assert!(before > 0);
+    assert_eq!(offered(&["callboard", "mcp", "call", "s", "ec"]), ["echo"]);
+    assert_eq!(offered(&["callboard", "mcp", "why", "s", "bi"]), ["big"]);
+    assert!(!offered(&["callboard", "mcp", "read", "s", ""]).is_empty());
+    assert!(!offered(&["callboard", "mcp", "prompt", "s", ""]).is_empty());
+    assert!(offered(&["callboard", "mcp", "call", "t", "ec"]).is_empty(), "no such server");
+    assert_eq!(starts(), before, "nothing was started");
+}
+
+#[test]
+fn a_secret_is_piped_in_read_by_its_server_and_never_shown() {
+    let home = Home::new();
+    let program = crate::support::bad::program().display().to_string();
+    let args = ["--stderr", "key ${secret:API/KEY}", "--exit-on-start", "3"];
+    home.user(&serde_json::json!({"mcpServers": {"s": {"command": program, "args": args}}}).to_string());
+    let without = home.run(&["mcp", "why", "s", "--json"]).json(1);
+    assert_eq!(without["data"]["verdict"]["fix"], "callboard secret set API/KEY");
+    let stored = home.run_with(&["secret", "set", "API/KEY"], "s3cr3t-value-1\n");
+    assert!(stored.expect(0).stdout.contains("Read by s (args[1])."), "{stored:?}");
+    let with = home.run(&["mcp", "why", "s"]);
+    assert!(with.expect(1).stdout.contains("stderr: key [redacted]"), "{with:?}");
+    let listed = home.run(&["secret", "list", "--json"]).json(0);
+    assert_eq!(listed["data"]["secrets"][0]["used_by"][0]["key"], "args[1]");
+    assert_eq!(home.run(&["secret", "rm", "API/KEY", "--json"]).json(5)["error"]["code"], "secret_in_use");
+    let on_the_line = home.run(&["secret", "set", "API/KEY", "s3cr3t-value-1"]);
+    on_the_line.expect(2);
+    home.run(&["secret", "rm", "API/KEY", "--force"]).expect(0);
+    for ran in [stored, with, on_the_line] {
+        assert!(
+            !format!("{ran:?}").replace("\"s3cr3t-value-1\"", "").replace(&ran.words, "").contains("s3cr3t")
+        );
     }
 }
 

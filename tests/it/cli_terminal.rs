@@ -215,3 +215,43 @@ fn a_server_that_lingers_at_the_end_is_named_and_the_others_are_not() {
     let (_, code) = screen.end();
     assert_eq!(code, 0);
 }
+
+#[test]
+fn a_secret_is_asked_for_and_not_echoed() {
+    let home = Home::new();
+    let mut screen = Screen::run(&home, 80, &["secret", "set", "API_TOKEN"], &[]);
+    screen.until("API_TOKEN (not shown): ").type_in("s3cr3t-value-9\n");
+    let (shown, code) = screen.end();
+    assert_eq!(code, 0, "{shown}");
+    assert!(shown.contains("Stored API_TOKEN in ") && !shown.contains("s3cr3t"), "{shown:?}");
+    let stored = std::fs::read_to_string(home.home().join("secrets.json")).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&stored).unwrap(), json!({"API_TOKEN": "s3cr3t-value-9"}));
+}
+
+#[test]
+fn a_live_table_counts_down_to_the_next_start_and_fits_the_screen() {
+    let home = Home::new();
+    let restart = json!({"max": 0, "min": "40s", "max_delay": "60s"});
+    let entry = json!({"command": "sh", "args": ["-c", "exit 3"], "restart": restart});
+    home.user(&json!({"mcpServers": {"crashy": entry}}).to_string());
+    let mut screen = Screen::run(&home, 80, &["mcp", "status", "--watch"], &[("NO_COLOR", "1")]);
+    let left = |shown: &str| -> Vec<u64> {
+        let seconds = shown.split("next start in ").skip(1).filter_map(|rest| rest.split(" s").next());
+        seconds.filter_map(|number| number.parse().ok()).collect()
+    };
+    // The first restart is at once; the second waits 20 to 40 s.
+    while left(&screen.shown).iter().collect::<std::collections::BTreeSet<_>>().len() < 3 {
+        assert!(screen.more(), "{}", screen.shown);
+    }
+    let seen = left(&screen.shown);
+    assert!(seen.is_sorted_by(|a, b| a >= b), "{seen:?}");
+    let pid = rustix::process::Pid::from_child(&screen.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let (shown, code) = screen.end();
+    assert_eq!(code, 130, "{shown}");
+    let plain = shown.replace('\r', "");
+    for line in plain.split('\n') {
+        let line = line.rsplit("\u{1b}[0J").next().unwrap_or_default();
+        assert!(!line.contains("\u{1b}[3") && line.chars().count() <= 80, "{line:?}");
+    }
+}

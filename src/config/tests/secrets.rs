@@ -4,6 +4,7 @@ use super::desk::{Desk, entry, load_one, one};
 use crate::config::effective::{effective, masked_entry};
 use crate::config::load::{Loaded, SecretSource};
 use crate::config::secret_store;
+use crate::config::secret_uses::uses;
 use crate::config::spec::SecretText;
 
 fn redacted(loaded: &Loaded) -> Vec<&str> {
@@ -161,4 +162,25 @@ fn every_line_of_the_effective_configuration_has_a_key_and_a_source() {
     assert_eq!(of("mcpServers.bad"), [("5".into(), Scope::User)]);
     assert_eq!(of("limits.queue"), [("256".into(), Scope::Default)]);
     assert!(lines.iter().all(|line| !line.source.origin.is_empty()));
+}
+
+#[test]
+fn every_place_that_reads_a_secret_is_found_in_force_or_not() {
+    let desk = Desk::new();
+    desk.user(
+        r#"{"mcpServers":{
+            "a":{"command":"x","args":["--key","${secret:K/1}"],"env":{"T":"${secret:K/1}-${secret:L}","P":"$${secret:NO}"}},
+            "off":{"enabled":false,"url":"https://h/","headers":{"X-Key":"${secret:L}"}}}}"#,
+    );
+    desk.project(r#"{"mcpServers":{"wait":{"command":"x","env":{"T":"${secret:L}"}}}}"#);
+    let all = uses(&desk.load().definitions);
+    let places = |name: &str| -> Vec<String> {
+        all[name].iter().map(|place| format!("{} {}", place.server, place.key)).collect()
+    };
+    assert_eq!(all.keys().collect::<Vec<_>>(), ["K/1", "L"]);
+    let mut of_k = places("K/1");
+    of_k.sort();
+    assert_eq!(of_k, ["a args[1]", "a env.T"]);
+    assert_eq!(places("L"), ["a env.T", "off headers.X-Key", "wait env.T"]);
+    assert!(all["L"][2].source.ends_with(".mcp.json"));
 }
