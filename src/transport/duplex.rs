@@ -14,7 +14,9 @@ pub(crate) fn connect(peer: &DuplexPeer, settings: &LinkSettings, inbound: Arc<I
     let (writer, queue) = PipeWriter::new(inbound.clone());
     let (stop, mut stop_asked) = mpsc::channel(STOP_ASKS_MAX);
     let (gone_in, gone) = watch::channel(false);
-    let write_task = task::spawn(pipe::write_loop(output, queue, inbound.clone()));
+    let write = pipe::write_loop(output, queue, inbound.clone());
+    // A peer that reads no more has been dropped, and reading ends too.
+    let write_task = task::spawn(async move { _ = write.await });
     let (read_writer, frame_max) = (writer.clone(), settings.frame_max);
     task::spawn(async move {
         let fault = tokio::select! {

@@ -79,11 +79,25 @@ impl Inbound {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers a request; what is returned hears its progress and its answer.
-    pub fn expect(&self, id: u64) -> waiting::Waiting {
+    /// Registers a request; what is returned hears its progress and its answer. `false`: the link has
+    /// ended, that is its answer, and the request must not leave any more. Both are decided in one
+    /// step, so that a request in the moment of the end is never forgotten.
+    pub fn expect(&self, id: u64) -> (waiting::Waiting, bool) {
         let (call, waiting) = waiting::pair();
-        self.lock().waiting.insert(id, Pending { call, sent: false });
-        waiting
+        let mut state = self.lock();
+        let ended = state.ended.clone();
+        match ended {
+            None => {
+                state.waiting.insert(id, Pending { call, sent: false });
+                (waiting, true)
+            }
+            Some(fault) => {
+                drop(state);
+                let fault = ExchangeFault::Lost(fault);
+                call.answer(Err(ExchangeError { fault, delivery: Delivery::NotSent }));
+                (waiting, false)
+            }
+        }
     }
 
     /// From now on the bytes of `id` may have left this process.
@@ -421,6 +435,23 @@ impl Inbound {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::waiting::Heard;
+
+    #[tokio::test]
+    async fn a_request_after_the_end_is_answered_with_it_and_may_not_leave() {
+        let InboundEnds { inbound, .. } = Inbound::open(Vec::new(), 1 << 20);
+        let (mut before, may_leave) = inbound.expect(1);
+        assert!(may_leave && inbound.begin_send(1));
+        inbound.end(LinkFault::TooLong("the first reason".to_owned()));
+        inbound.end(LinkFault::Closed);
+        let (mut after, may_leave) = inbound.expect(2);
+        assert!(!may_leave && !inbound.begin_send(2));
+        for (waiting, known) in [(&mut before, Delivery::Unknown), (&mut after, Delivery::NotSent)] {
+            let Some(Heard::Answer(Err(error))) = waiting.heard().await else { panic!("it has ended") };
+            assert_eq!(error.delivery, known);
+            assert_eq!(error.fault, ExchangeFault::Lost(LinkFault::TooLong("the first reason".to_owned())));
+        }
+    }
 
     fn notification(method: &str) -> Bytes {
         splice::notification(method, None)

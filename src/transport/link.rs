@@ -221,10 +221,8 @@ impl Link {
     /// Registers the request and hands it to the carrier; never blocks.
     pub fn start(&self, request: Outbound<'_>) -> Exchange {
         let id = request.id;
-        let waiting = self.0.inbound.expect(id);
-        if self.0.closed.borrow().is_some() {
-            self.0.inbound.fail_lost(id);
-        } else {
+        let (waiting, may_leave) = self.0.inbound.expect(id);
+        if may_leave {
             self.0.carrier.submit(request);
         }
         Exchange { id, waiting }

@@ -164,13 +164,13 @@ impl Carrier for PipeCarrier {
     }
 }
 
-/// Writes what is queued until the queue closes or the stream breaks. A request
-/// that was forgotten before its turn is left out.
+/// Writes what is queued until the queue closes; an error when the stream breaks, and what was
+/// queued is lost. A request that was forgotten before its turn is left out.
 pub(super) async fn write_loop(
     mut out: impl AsyncWrite + Unpin,
     mut queue: mpsc::Receiver<Write>,
     inbound: Arc<Inbound>,
-) {
+) -> std::io::Result<()> {
     let mut batch = Vec::with_capacity(COALESCE_MAX);
     let mut buffer = BytesMut::with_capacity(READ_ROOM_MIN);
     while queue.recv_many(&mut batch, COALESCE_MAX).await > 0 {
@@ -180,20 +180,19 @@ pub(super) async fn write_loop(
             }
             for piece in write.parts.pieces() {
                 if piece.len() > COPY_MAX {
-                    if flush(&mut out, &mut buffer).await.is_err() || out.write_all(piece).await.is_err() {
-                        return;
-                    }
+                    flush(&mut out, &mut buffer).await?;
+                    out.write_all(piece).await?;
                 } else {
                     buffer.extend_from_slice(piece);
                 }
             }
             buffer.extend_from_slice(b"\n");
         }
-        if flush(&mut out, &mut buffer).await.is_err() || out.flush().await.is_err() {
-            return;
-        }
+        flush(&mut out, &mut buffer).await?;
+        out.flush().await?;
     }
     let _ = out.shutdown().await;
+    Ok(())
 }
 
 async fn flush(out: &mut (impl AsyncWrite + Unpin), buffer: &mut BytesMut) -> std::io::Result<()> {

@@ -47,7 +47,15 @@ pub(crate) async fn connect(
     let (established, handshake_done) = watch::channel(false);
     let (ended_in, ended) = tokio::sync::oneshot::channel();
 
-    let write_task = task::spawn(pipe::write_loop(stdin, queue, inbound.clone()));
+    let (unwritable_in, unwritable) = tokio::sync::oneshot::channel();
+    let write_task = {
+        let write = pipe::write_loop(stdin, queue, inbound.clone());
+        task::spawn(async move {
+            if write.await.is_err() {
+                let _ = unwritable_in.send(());
+            }
+        })
+    };
     let read_task = {
         let (inbound, writer, frame_max) = (inbound.clone(), writer.clone(), settings.frame_max);
         task::spawn(async move {
@@ -59,7 +67,7 @@ pub(crate) async fn connect(
         Watch { process, inbound, ring: ring.clone(), handshake_done, write_task, read_task, err_task };
     // It outlives every handle on purpose: it is what stops the child when they are gone.
     task::spawn(async move {
-        watch.run(ended, stop_asked).await;
+        watch.run(ended, unwritable, stop_asked).await;
         let _ = gone_in.send(true);
     })
     .detach();
@@ -91,12 +99,15 @@ enum First {
     Stop,
     Exit(Ended),
     Stream(LinkFault),
+    /// It closed its input: nothing can be asked of it any more.
+    Unwritable,
 }
 
 impl Watch {
     async fn run(
         mut self,
         mut stream_ended: tokio::sync::oneshot::Receiver<LinkFault>,
+        unwritable: tokio::sync::oneshot::Receiver<()>,
         mut stop: mpsc::Receiver<()>,
     ) {
         let first = tokio::select! {
@@ -104,6 +115,7 @@ impl Watch {
             _ = stop.recv() => First::Stop,
             ended = self.process.ended() => First::Exit(ended),
             fault = &mut stream_ended => First::Stream(fault.unwrap_or(LinkFault::Closed)),
+            Ok(()) = unwritable => First::Unwritable,
         };
         match first {
             First::Stop => {
@@ -119,23 +131,29 @@ impl Watch {
                 self.inbound.end(fault);
                 self.empty().await;
             }
-            First::Stream(fault) => {
-                let (ended, _) = tokio::join!(
-                    tokio::time::timeout(STATUS_GRACE, self.process.ended()),
-                    tokio::time::timeout(STATUS_GRACE, self.err_task.ended()),
-                );
-                let fault = match (fault, ended) {
-                    (LinkFault::Closed, Ok(ended)) => self.exit_fault(ended),
-                    (fault, _) => fault,
-                };
-                self.inbound.end(fault);
-                self.write_task.abort();
-                self.stop_in_order().await;
-            }
+            First::Stream(fault) => self.broke(fault, async {}).await,
+            // What it wrote before still counts.
+            First::Unwritable => self.broke(LinkFault::Closed, async { _ = stream_ended.await }).await,
         }
         self.read_task.abort();
         // A grandchild that left the group may hold stderr open for ever: don't wait for its end.
         self.err_task.abort();
+    }
+
+    /// One of its streams has ended; `rest` is what may still come on the others.
+    async fn broke(&mut self, fault: LinkFault, rest: impl Future<Output = ()>) {
+        let (ended, _, _) = tokio::join!(
+            tokio::time::timeout(STATUS_GRACE, self.process.ended()),
+            tokio::time::timeout(STATUS_GRACE, self.err_task.ended()),
+            tokio::time::timeout(STATUS_GRACE, rest),
+        );
+        let fault = match (fault, ended) {
+            (LinkFault::Closed, Ok(ended)) => self.exit_fault(ended),
+            (fault, _) => fault,
+        };
+        self.inbound.end(fault);
+        self.write_task.abort();
+        self.stop_in_order().await;
     }
 
     fn exit_fault(&self, ended: Ended) -> LinkFault {

@@ -4,7 +4,7 @@
 use std::time::{Duration, SystemTime};
 
 use callboard::call::{Delivery, ErrorCode};
-use callboard::config::spec::ServerSpec;
+use callboard::config::spec::{SecretText, ServerSpec, TransportSpec};
 use callboard::time::Monotonic;
 use callboard::view::{LifeState, ParkReason};
 use serde_json::json;
@@ -96,5 +96,35 @@ async fn an_exit_before_the_handshake_is_told_at_once_with_code_and_stderr() {
     assert_eq!(starts(&host), 5, "five starts that never became ready");
     let why = view.why.as_deref().unwrap();
     assert!(why.contains("code 3") && why.contains("missing db"), "{why}");
+    host.end().await;
+}
+
+/// Offers one tool, then closes its input and lives on.
+const DEAF: &str = r#"while read -r line; do
+    id=$(printf %s "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+    answer() { echo '{"jsonrpc":"2.0","id":'"$id"',"result":'"$1"'}'; }
+    case "$line" in
+    *'"initialize"'*) answer '{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"deaf","version":"1"}}' ;;
+    *'"tools/list"'*) answer '{"tools":[{"name":"t","inputSchema":{"type":"object"}}]}'; break ;;
+    esac
+done
+exec sleep 600 <&-"#;
+
+#[tokio::test]
+async fn a_server_that_closes_its_input_is_lost_and_restarted_although_it_lives() {
+    let deaf = |spec: &mut ServerSpec| {
+        let args = ["-c", DEAF].map(SecretText::new).into();
+        let env = vec![("PATH".to_owned(), SecretText::new("/usr/local/bin:/usr/bin:/bin"))];
+        spec.transport = TransportSpec::Stdio { command: "/bin/sh".to_owned(), args, env, cwd: None };
+    };
+    let host = Yard::new().tuned("s", &[], deaf).await.ready().await;
+    let pid = host.pid("s");
+    let deaf = || std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "sleep\n");
+    bad::until("it has closed its input", deaf).await;
+    let began = Monotonic::now();
+    let error = host.call("s", "t", &json!({})).await.unwrap_err();
+    assert!(Monotonic::now() - began < TOLD_MAX, "{:?}", Monotonic::now() - began);
+    assert_eq!(error.code, ErrorCode::ConnectionLost, "{error}");
+    host.until("s", "it is restarted", |v| v.state == LifeState::Ready && v.pid != Some(pid)).await;
     host.end().await;
 }

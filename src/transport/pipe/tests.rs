@@ -33,6 +33,6 @@ async fn a_request_that_was_taken_back_before_it_left_is_never_heard_of() {
     };
     tokio::select! {
         () = reading => {}
-        () = writing => panic!("it has not ended"),
+        ended = writing => panic!("{ended:?}"),
     }
 }
