@@ -74,7 +74,7 @@ pub struct RuntimePlan {
     pub name_len_max: usize,
     /// Exposed names that no server may take.
     pub reserved: Vec<String>,
-    /// Calls in flight or waiting, in all; the last quarter is for servers that hold few of them.
+    /// Calls in flight or waiting, in all; the fewer are left, the fewer one server may hold.
     pub in_flight_max: usize,
     /// Processes of servers that are being spawned at once.
     pub spawns_max: usize,

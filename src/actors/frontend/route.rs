@@ -56,15 +56,15 @@ pub(super) fn route(
 /// Refuses one more call of a server whose calls crowd out those of others: `free` of `all` places
 /// of the host are left.
 pub(super) fn share(to: &Routed, directory: &Directory, free: usize, all: usize) -> Result<(), Refusal> {
-    if !share::is_scarce(free, all) {
-        return Ok(());
-    }
     let id = to.server.id();
     let Some(entry) = directory.entries.get(id) else { return Ok(()) };
     let held = {
         let view = entry.view.borrow();
         view.in_flight + view.queued
     };
+    if !share::is_much(held, free, all) {
+        return Ok(());
+    }
     let servers = directory.entries.values().filter(|entry| entry.server.is_some()).count();
     if !share::is_spent(held, free, all, servers) {
         return Ok(());
