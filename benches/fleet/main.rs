@@ -110,7 +110,7 @@ type Fleet = (&'static str, Load, &'static [child::Fault], Goal);
 fn fleets(quick: bool) -> Vec<Fleet> {
     let time = Duration::from_secs(if quick { 2 } else { 7 });
     let twenty = Load { servers: 20, faulty: 10, sound_rate: 50, faulty_rate: 50, time };
-    let nineteen = Load { faulty: 19, sound_rate: 500, ..twenty };
+    let nineteen = Load { faulty: 19, sound_rate: 200, ..twenty };
     let many = Load { servers: 200, faulty: 100, sound_rate: 5, faulty_rate: 5, time };
     let hogs = Load { faulty: HOGS.len(), ..twenty };
     vec![
