@@ -59,7 +59,8 @@ fn restarts(run: &Run, server: usize, findings: &mut Findings) {
         }
         let began = entry.at.saturating_sub(WINDOW_MS);
         let epoch = since_act(run, server, place + 1);
-        let restarts = restart_times(epoch, server).iter().filter(|at| **at >= began).count();
+        let restarts =
+            restart_times(epoch, server, rests(run, server)).iter().filter(|at| **at >= began).count();
         // A start for a call to a server that was given up is no restart. One that is given up and wanted by a waiting call in the same moment is not seen as given up.
         let demands = epoch.iter().filter(|e| e.at >= began && is_given_up(&e.fact, server)).count();
         let demands = demands.max(usize::from(is_waited_for(run, &stories, server, entry.at)));
@@ -69,15 +70,22 @@ fn restarts(run: &Run, server: usize, findings: &mut Findings) {
     }
 }
 
-/// The restarts in a piece of the record: starts that are neither the first nor after a rest.
-fn restart_times(facts: &[Entry], server: usize) -> Vec<u64> {
-    let (mut rests, mut times) = (true, Vec::new());
+/// The restarts in a piece of the record: starts that are neither the first nor after a rest. One that
+/// `may_rest` and is wanted again in the same moment is not seen at rest: its old connection is still
+/// being ended when the new one comes.
+fn restart_times(facts: &[Entry], server: usize, may_rest: bool) -> Vec<u64> {
+    let (mut rests, mut open, mut times) = (true, None, Vec::new());
     for entry in facts {
         match entry.fact {
             Fact::State { server: s, state: LifeState::Dormant } if s == server => rests = true,
-            Fact::Connected { server: s, .. } if s == server && !std::mem::take(&mut rests) => {
-                times.push(entry.at);
+            Fact::Connected { server: s, conn } if s == server => {
+                let unseen = may_rest && open.is_some();
+                if !std::mem::take(&mut rests) && !unseen {
+                    times.push(entry.at);
+                }
+                open = Some(conn);
             }
+            Fact::Gone { server: s, conn, .. } if s == server && open == Some(conn) => open = None,
             _ => {}
         }
     }
@@ -127,7 +135,10 @@ fn is_explained(run: &Run, server: usize) -> bool {
     };
     let (at, epoch) = (run.trace[place].at, since_act(run, server, place));
     let before = epoch.iter().any(|e| is_given_up(&e.fact, server));
-    let restarts = restart_times(epoch, server).iter().filter(|time| **time + WINDOW_MS + 2 >= at).count();
+    let restarts = restart_times(epoch, server, rests(run, server))
+        .iter()
+        .filter(|time| **time + WINDOW_MS + 2 >= at)
+        .count();
     let mut unready = 0;
     for entry in epoch {
         match entry.fact {
