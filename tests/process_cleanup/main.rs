@@ -9,7 +9,6 @@
 
 mod guard_death;
 mod host_death;
-mod leaks;
 mod reports;
 mod starts;
 mod stops;
