@@ -51,6 +51,38 @@ async fn a_changed_file_restarts_its_server_alone_and_counts_for_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn calls_that_run_when_a_file_changes_may_end_and_later_ones_meet_the_new_process() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "1");
+    let tape = Tape::default();
+    // `echo` takes a second from its arrival on, `other` for ever.
+    let slow = tape.of(|message: &Value, wire: &Wire| {
+        if method_of(message) != "tools/call" || wire.connection > 1 {
+            return echo(message, wire);
+        }
+        let (message, wire) = (message.clone(), wire.clone());
+        tokio::spawn(async move {
+            let never = message["params"]["name"] == "other";
+            pass(if never { 3_600 } else { 1 }).await;
+            echo(&message, &wire);
+        });
+    });
+    let runtime = Fleet::default().with(watching("s", folder.path()), slow).ready().await;
+    pass(60).await;
+    write(folder.path(), "22");
+    let generation = runtime.status()[0].generation;
+    let restarted = async {
+        // Looks are a second apart or so: from now on one call is always under way.
+        while runtime.status()[0].generation == generation {
+            text(&call(&runtime, "s", "echo").await.expect("no call is cut"));
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), restarted).await.expect("the file is seen");
+    assert_eq!(text(&call(&runtime, "s", "echo").await.unwrap()), r#"{"connection":2}"#);
+    assert_eq!(runtime.status()[0].calls_failed, 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_rests_is_not_woken_by_its_files() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), "1");

@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use callboard::config::spec::{SecretText, TransportSpec};
 use callboard::runtime::Runtime;
@@ -9,7 +10,7 @@ use callboard::transport::guard::Guarding;
 use callboard::view::LifeState;
 
 use crate::support::bad::{program, until};
-use crate::support::spec;
+use crate::support::{call, spec};
 use crate::trees::plan;
 
 const SERVERS: usize = 50;
@@ -72,4 +73,32 @@ async fn few_spawns_run_at_once_and_a_server_that_hangs_holds_none() {
         assert_eq!(waiting, SERVERS - 1);
         runtime.shutdown().await;
     }
+}
+
+/// Takes a lock, and gives it back some time after its server has left.
+const LOCKS: &str = r#"mkdir "$1" || exit 1; "$0"; sleep 0.4; rmdir "$1""#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_process_starts_when_the_one_that_was_ended_on_purpose_has_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let lock = folder.path().join("lock").display().to_string();
+    let mut one = spec("s");
+    let command = "/bin/sh".to_owned();
+    let args = ["-c", LOCKS, &program().display().to_string(), &lock].map(SecretText::new).into();
+    let env = vec![("PATH".to_owned(), SecretText::new("/usr/local/bin:/usr/bin:/bin"))];
+    one.transport = TransportSpec::Stdio { command, args, env, cwd: None };
+    one.idle_stop = Some(Duration::from_millis(500));
+    let runtime = Runtime::start(plan(vec![one])).await.unwrap();
+    let state = || runtime.status()[0].state;
+    until("it is ready", || state() == LifeState::Ready).await;
+    for _ in 0..2 {
+        let generation = runtime.status()[0].generation;
+        assert!(runtime.restart_server(&"s".into()));
+        call(&runtime, "s", "t0").await.expect("it waits for the new one");
+        assert!(runtime.status()[0].generation > generation);
+        until("nobody calls it", || state() == LifeState::Dormant).await;
+        call(&runtime, "s", "t0").await.expect("it starts again");
+    }
+    assert_eq!(runtime.status()[0].restarts, 0, "no start has failed");
+    runtime.shutdown().await;
 }

@@ -160,6 +160,7 @@ impl ServerState {
             Wake::Idle => self.idle_passed(),
             Wake::Drain => self.feed(Event::Drained),
             Wake::Pause => self.pause_passed(),
+            Wake::Files => self.restart_for_files(),
         }
     }
 

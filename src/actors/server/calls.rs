@@ -170,6 +170,9 @@ impl ServerState {
             self.bulkhead.forget(|waiter| waiter.call == settled.call);
         }
         self.notice_oddities();
+        if self.restart_due && self.bulkhead.in_flight() == 0 {
+            self.restart_for_files();
+        }
         if self.life == Life::Draining && self.bulkhead.in_flight() == 0 {
             self.feed(Event::Drained);
         }

@@ -1,11 +1,13 @@
 //! The files of a server (`watch`): when one changes, the server is started afresh. One that
-//! rests is left alone; its next start sees the files as they are.
+//! rests is left alone; its next start sees the files as they are. Calls that run then have the
+//! time of a drain to end; those that come meanwhile wait for the new process.
 
-use super::msg::ServerMsg;
-use super::state::ServerState;
+use super::msg::{ServerMsg, Wake};
+use super::state::{DRAIN_MAX, ServerState};
 use crate::actors::task;
 use crate::config::spec::TransportSpec;
 use crate::policy::lifecycle::Life;
+use crate::time::Monotonic;
 use crate::transport::watch::Watch;
 use crate::view::history::StartWhy;
 
@@ -42,8 +44,26 @@ impl ServerState {
         }
         if how == Files::Changed && self.life != Life::Dormant {
             tracing::info!(server = %self.args.spec.id, "watched files changed; the server is restarted");
-            self.restart_asked(StartWhy::Files);
+            self.restart_drained();
         }
         self.watch_files();
+    }
+
+    fn restart_drained(&mut self) {
+        if self.bulkhead.in_flight() == 0 {
+            return self.restart_asked(StartWhy::Files);
+        }
+        if !self.restart_due {
+            self.restart_due = true;
+            self.bulkhead.close();
+            self.wake_at("files", Monotonic::now() + DRAIN_MAX, Wake::Files);
+        }
+    }
+
+    /// The last call has ended, or the time for it.
+    pub(super) fn restart_for_files(&mut self) {
+        if self.restart_due {
+            self.restart_asked(StartWhy::Files);
+        }
     }
 }

@@ -175,4 +175,6 @@ pub(crate) enum Wake {
     Drain,
     /// The end of a pause that the server asked for.
     Pause,
+    /// The drain limit of a server whose files changed.
+    Files,
 }

@@ -81,6 +81,10 @@ pub(crate) struct ServerState {
     pub(super) idle_since: Option<Monotonic>,
     /// Connections that are being ended in order.
     pub(super) closing: BTreeMap<Generation, TaskHandle>,
+    /// The process of before, when it was ended here and may still be on its way out.
+    predecessor: Option<Link>,
+    /// Files changed; the calls that run may still end (see `files`).
+    pub(super) restart_due: bool,
     pub(super) law: RestartLaw,
     pub(super) jitter: Jitter,
     remembered: Option<Revision>,
@@ -136,6 +140,8 @@ impl ServerState {
             files: None,
             idle_since: None,
             closing: BTreeMap::new(),
+            predecessor: None,
+            restart_due: false,
             law: RestartLaw::new(args.spec.restart),
             jitter: Jitter::for_name(args.spec.id.as_str(), args.seed),
             remembered: args.remembered,
@@ -192,7 +198,10 @@ impl ServerState {
             Action::AdmitWaiting if self.breaker.connection_decides() => {}
             Action::AdmitWaiting => self.admit_waiting(),
             Action::RefuseWaiting => self.refuse_waiting(),
-            Action::Disconnect => self.disconnect(),
+            Action::Disconnect => {
+                let ended = self.disconnect().filter(|link| link.pid().is_some());
+                self.predecessor = ended.or(self.predecessor.take());
+            }
         }
     }
 
@@ -216,7 +225,13 @@ impl ServerState {
         self.wake_at("start", now + timeouts.connect, Wake::StartLimit);
         let (attempt, settings, generation) = (Attempt::default(), self.link_settings(), self.generation);
         let watched = attempt.clone();
+        let predecessor = self.predecessor.clone();
         let work = async move {
+            // A process that was ended on purpose may hold a lock, a port or a file until it has left:
+            // its end is bounded. After a crash nobody waits.
+            if let Some(old) = predecessor {
+                old.close().await;
+            }
             let limit = timeouts.max_start;
             match tokio::time::timeout(limit, connect(&connector, &settings, &watched)).await {
                 Ok(Ok(connection)) => ServerMsg::Connected(generation, Box::new(connection)),
@@ -376,9 +391,10 @@ impl ServerState {
         self.clean(&text)
     }
 
-    /// Ends the current connection or attempt in order, in the background.
-    fn disconnect(&mut self) {
+    /// Ends the current connection or attempt in order, in the background; gives it, if there is one.
+    fn disconnect(&mut self) -> Option<Link> {
         self.bulkhead.close();
+        self.restart_due = false;
         self.suspects_lost();
         self.refresh_stderr();
         let from_attempt = self.attempt.take().and_then(|(attempt, _task)| attempt.take());
@@ -386,18 +402,22 @@ impl ServerState {
         self.lists.clear();
         self.refreshes.values_mut().for_each(Refresh::dropped);
         self.timers.clear();
-        let Some(link) = link else { return };
-        let generation = self.generation;
+        let link = link?;
+        let (generation, ending) = (self.generation, link.clone());
         let work = async move {
-            link.close().await;
+            ending.close().await;
             ServerMsg::Disconnected(generation)
         };
         let handle = task::spawn(&self.me, work, move |_| ServerMsg::Disconnected(generation));
         self.closing.insert(generation, handle);
+        Some(link)
     }
 
     pub(super) fn disconnected(&mut self, generation: Generation) {
         self.closing.remove(&generation);
+        if self.closing.is_empty() {
+            self.predecessor = None;
+        }
         self.dirty = true;
         self.finish_stop();
     }
