@@ -22,20 +22,25 @@ fn words(line: &str) -> Vec<String> {
 fn a_death_in_mid_call_is_told_and_mended_in_no_time() {
     alone("figures::a_death_in_mid_call_is_told_and_mended_in_no_time", async {
         const PENDING: usize = 16;
-        let mut one = server("s", &words("--slow 600000"));
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("trace");
+        let mut one = server("s", &words(&format!("--slow 600000 --trace {}", log.display())));
         lively(&mut one);
         let runtime = running(vec![one]).await;
         let (mut told, mut ready) = (Vec::new(), Vec::new());
         for _ in 0..rounds("CALLBOARD_DEATHS", 200) {
             let old = fresh(&runtime, "s", None).await.pid;
             until("the last round is over", || view(&runtime, "s").in_flight == 0).await;
+            std::fs::File::options().write(true).open(&log).unwrap().set_len(0).unwrap();
             let mut death = None;
             let calls = join_all((0..PENDING).map(|_| async {
                 let error = call(&runtime, "s", "t0").await.unwrap_err();
                 (Instant::now(), error)
             }));
             let killing = async {
-                until("all run", || view(&runtime, "s").in_flight == PENDING).await;
+                // One that has not left yet is rightly sent to the next process.
+                let arrived = || std::fs::read_to_string(&log).unwrap().matches(r#""tools/call""#).count();
+                until("all have arrived", || arrived() == PENDING).await;
                 death = Some(Instant::now());
                 signal(id(old.unwrap()), Signal::KILL);
             };
