@@ -6,6 +6,7 @@ mod breaker;
 mod call;
 mod calls;
 mod cure;
+mod ending;
 mod files;
 mod history;
 mod idle;

@@ -66,7 +66,7 @@ pub(crate) struct ServerState {
     pub(super) generation: Generation,
     pub(super) live: Option<Live>,
     pub(super) attempt: Option<(Attempt, TaskHandle)>,
-    timers: BTreeMap<&'static str, TaskHandle>,
+    pub(super) timers: BTreeMap<&'static str, TaskHandle>,
     /// Why the next start begins, for the history.
     pub(super) starting: StartWhy,
     /// The process that the history knows.
@@ -82,7 +82,7 @@ pub(crate) struct ServerState {
     /// Connections that are being ended in order.
     pub(super) closing: BTreeMap<Generation, TaskHandle>,
     /// The process of before, when it was ended here and may still be on its way out.
-    predecessor: Option<Link>,
+    pub(super) predecessor: Option<Link>,
     /// Files changed; the calls that run may still end (see `files`).
     pub(super) restart_due: bool,
     pub(super) law: RestartLaw,
@@ -105,7 +105,7 @@ pub(crate) struct ServerState {
     pub(super) refreshes: BTreeMap<ListKind, Refresh>,
     /// Lists whose changes the server announces, as it showed.
     pub(super) announced: ListKinds,
-    stop_ports: Vec<oneshot::Sender<()>>,
+    pub(super) stop_ports: Vec<oneshot::Sender<()>>,
     pub(super) oddities: u64,
     /// Bytes of stderr that the view knows of.
     pub(super) stderr_seen: u64,
@@ -391,37 +391,6 @@ impl ServerState {
         self.clean(&text)
     }
 
-    /// Ends the current connection or attempt in order, in the background; gives it, if there is one.
-    fn disconnect(&mut self) -> Option<Link> {
-        self.bulkhead.close();
-        self.restart_due = false;
-        self.suspects_lost();
-        self.refresh_stderr();
-        let from_attempt = self.attempt.take().and_then(|(attempt, _task)| attempt.take());
-        let link = self.live.take().map(|live| live.link).or(from_attempt);
-        self.lists.clear();
-        self.refreshes.values_mut().for_each(Refresh::dropped);
-        self.timers.clear();
-        let link = link?;
-        let (generation, ending) = (self.generation, link.clone());
-        let work = async move {
-            ending.close().await;
-            ServerMsg::Disconnected(generation)
-        };
-        let handle = task::spawn(&self.me, work, move |_| ServerMsg::Disconnected(generation));
-        self.closing.insert(generation, handle);
-        Some(link)
-    }
-
-    pub(super) fn disconnected(&mut self, generation: Generation) {
-        self.closing.remove(&generation);
-        if self.closing.is_empty() {
-            self.predecessor = None;
-        }
-        self.dirty = true;
-        self.finish_stop();
-    }
-
     pub(super) fn restart_asked(&mut self, why: StartWhy) {
         self.law.forgive();
         self.pause.lift();
@@ -432,30 +401,6 @@ impl ServerState {
         }
         self.start_for(why, Event::RestartAsked);
         self.breaker_moved(moved);
-    }
-
-    pub(super) fn stop_asked(&mut self, done: oneshot::Sender<()>) {
-        self.stop_ports.push(done);
-        if self.life.state() != LifeState::Stopped {
-            self.note(What::StopAsked);
-        }
-        self.feed(Event::StopAsked);
-        if self.life == Life::Draining {
-            if self.bulkhead.in_flight() == 0 {
-                self.feed(Event::Drained);
-            } else {
-                self.wake_at("drain", Monotonic::now() + DRAIN_MAX, Wake::Drain);
-            }
-        }
-        self.finish_stop();
-    }
-
-    pub(super) fn finish_stop(&mut self) {
-        if self.life == Life::Stopped && self.closing.is_empty() {
-            for port in self.stop_ports.drain(..) {
-                let _ = port.send(());
-            }
-        }
     }
 
     /// The state changed: the view says since when and why.
@@ -496,17 +441,5 @@ impl ServerState {
         }
         tracing::info!(server = %self.args.spec.id, from = from.as_str(), to = to.as_str(), "server moved");
         self.dirty = true;
-    }
-
-    /// Lets go of everything; tasks end with their handles.
-    pub(super) fn release(&mut self) {
-        self.bulkhead.drain_waiting();
-        self.liveness = None;
-        self.calls.clear();
-        self.lists.clear();
-        self.timers.clear();
-        self.files = None;
-        self.attempt = None;
-        self.live = None;
     }
 }
