@@ -333,7 +333,7 @@ async fn a_late_answer_is_never_called_one_with_a_wrong_id() {
         assert!(!error.message.contains("wrong id"), "the other one is just late: {error}");
     }
     let view = runtime.status().remove(0);
-    assert!(view.warnings.iter().any(|w| w.contains("1 answers came late")), "{:?}", view.warnings);
+    assert!(view.warnings.iter().any(|w| w.contains("1 answer came late")), "{:?}", view.warnings);
 }
 
 #[tokio::test(start_paused = true)]

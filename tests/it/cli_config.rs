@@ -274,7 +274,7 @@ fn completion_knows_the_configured_servers() {
 }
 
 #[test]
-fn completing_a_tool_starts_no_server_and_offers_none() {
+fn completing_a_tool_starts_no_server() {
     let home = Home::new();
     let mark = home.project().join("started");
     let entry = serde_json::json!({"command": "touch", "args": [mark]});
@@ -288,7 +288,7 @@ fn completing_a_tool_starts_no_server_and_offers_none() {
     let words = String::from_utf8(asked.stdout).unwrap();
     assert!(words.lines().all(|word| word.starts_with('-')), "options alone: {words:?}");
     assert!(!mark.exists());
-    assert!(home.run(&["completions", "--help"]).expect(0).stdout.contains("completing starts none"));
+    assert!(home.run(&["completions", "--help"]).expect(0).stdout.contains("Completing starts nothing"));
 }
 
 #[test]

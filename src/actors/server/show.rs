@@ -120,23 +120,28 @@ impl ServerState {
         if counters.noise > 0 {
             let sample = counters.last_noise.as_deref().unwrap_or_default();
             warnings.push(self.clean(&format!(
-                "the server writes text to stdout that is no protocol ({} lines, last: {sample})",
-                counters.noise
+                "the server writes text to stdout that is no protocol ({} line{}, last: {sample})",
+                counters.noise,
+                if counters.noise == 1 { "" } else { "s" }
             )));
         }
         if counters.malformed > 0 {
-            warnings.push(format!("{} answers broke the protocol", counters.malformed));
+            warnings.push(format!("{} broke the protocol", answers(counters.malformed)));
         }
         if counters.late > 0 {
-            warnings.push(format!("{} answers came late, when nobody waited any more", counters.late));
+            warnings.push(format!("{} came late, when nobody waited any more", answers(counters.late)));
         }
         if counters.unmatched > 0 {
             let id = counters.last_unmatched.as_deref().unwrap_or_default();
             warnings.push(self.clean(&format!(
-                "{} answers came for nobody (with a wrong id; last id {id})",
-                counters.unmatched
+                "{} came for nobody (with a wrong id; last id {id})",
+                answers(counters.unmatched)
             )));
         }
         warnings
     }
+}
+
+fn answers(count: u64) -> String {
+    if count == 1 { "1 answer".to_owned() } else { format!("{count} answers") }
 }
