@@ -218,8 +218,8 @@ impl Drop for StatusLine {
     }
 }
 
-/// Longest wait for one server when the user sets none: longer than its own start limits.
-pub const WAIT_MAX: Duration = Duration::from_secs(15 * 60);
+/// How much longer than one start may take a server is waited for when the user sets no limit.
+const WAIT_EXTRA: Duration = Duration::from_secs(15);
 
 /// Waits for one server. `Ok` when it is ready and its lists are read, or need not be; else why not.
 pub async fn ready(
@@ -229,7 +229,8 @@ pub async fn ready(
     within: Option<Duration>,
 ) -> Result<ServerView, Failure> {
     let wanted = std::slice::from_ref(server);
-    let views = waiting(ctx, runtime, runtime.settle(wanted, within.unwrap_or(WAIT_MAX))).await;
+    let one_start = ctx.loaded.settings.timeouts.max_start + WAIT_EXTRA;
+    let views = waiting(ctx, runtime, runtime.settle(wanted, within.unwrap_or(one_start))).await;
     match views.into_iter().find(|view| view.id == *server) {
         Some(view) if view.state == LifeState::Ready && view.listed => Ok(view),
         // What it offers is known, and nobody asked to start it.

@@ -75,14 +75,14 @@ impl ViewWatch {
         }
     }
 
-    /// Resolves when all are settled, or `grace` after the last one became ready. With none
-    /// ready there is nothing to go by: then every server's own limits decide.
+    /// Resolves when all are settled or late, or `grace` after the last one became ready. One that is
+    /// late has shown what it does: who waits for the truth about all has it.
     pub async fn settled_or_quiet(&mut self, grace: Duration) {
         let mut ready = 0;
         let mut quiet_at: Option<Monotonic> = None;
         loop {
             let views = self.look();
-            if views.iter().all(is_settled) {
+            if views.iter().all(|view| view.late || is_settled(view)) {
                 return;
             }
             let now_ready = views.iter().filter(|view| view.state == LifeState::Ready).count();

@@ -299,6 +299,11 @@ impl Attempt {
         self.tried().link.as_ref().and_then(Link::guard_pid)
     }
 
+    /// What was odd so far.
+    pub fn counters(&self) -> Option<link::LinkCounters> {
+        self.tried().link.as_ref().map(Link::counters)
+    }
+
     /// The last line of the child's stderr that is not blank.
     pub fn stderr_last(&self) -> Option<String> {
         self.tried().link.as_ref().and_then(Link::stderr_last)

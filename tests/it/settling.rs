@@ -81,3 +81,18 @@ async fn progress_told_right_before_the_answer_reaches_the_caller() {
     }
     assert_eq!(told, (1..=REPORTS).collect::<Vec<_>>());
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_truth_about_all_is_told_when_those_that_are_left_are_late() {
+    let silent = |_: &serde_json::Value, wire: &Wire| wire.line("hello, I am no MCP server");
+    let began = tokio::time::Instant::now();
+    let runtime = Fleet::default().with(spec("s"), silent).start().await;
+    let views = runtime.settle_or_grace(Duration::from_secs(2)).await;
+    assert!(began.elapsed() <= Duration::from_secs(16), "{:?}", began.elapsed());
+    let view = &views[0];
+    assert!(view.late && view.state == callboard::view::LifeState::Connecting, "{view:?}");
+    let why = view.why.as_deref().unwrap_or_default();
+    assert!(why.contains("no answer to the handshake within 15s"), "{why}");
+    assert!(why.contains("that is no protocol (1 line, last: hello, I am no MCP server)"), "{why}");
+    assert!(view.fix.as_ref().is_some_and(|fix| fix.contains("by itself")), "{view:?}");
+}

@@ -153,6 +153,7 @@ impl ServerState {
                 self.note_spawned();
                 self.note(What::Late(self.args.spec.timeouts.connect));
                 self.feed(Event::StartLimitPassed);
+                self.tell_late();
             }
             Wake::Backoff => self.feed(Event::BackoffPassed),
             Wake::Refresh(kind) => self.refresh(kind),

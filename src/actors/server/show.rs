@@ -8,6 +8,7 @@ use crate::catalog::items::ListKind;
 use crate::policy::lifecycle::Life;
 use crate::shaping::render::{one_line, printable};
 use crate::transport::Attempt;
+use crate::transport::link::LinkCounters;
 use crate::view::STDERR_LINES_MAX;
 
 /// Longest text in a view, in characters.
@@ -101,6 +102,25 @@ impl ServerState {
         self.view.leaving = !self.closing.is_empty();
     }
 
+    /// The start limit has passed: what is known of a server that has not answered.
+    pub(super) fn tell_late(&mut self) {
+        let timeouts = self.args.spec.timeouts;
+        let (limit, end) =
+            (humantime::format_duration(timeouts.connect), humantime::format_duration(timeouts.max_start));
+        let counters = self.attempt.as_ref().and_then(|(attempt, _)| attempt.counters());
+        let noise = counters.as_ref().and_then(noise);
+        self.view.fix = Some(match noise {
+            Some(_) => {
+                "run its command by itself: it may be no MCP server, or write its log to stdout".to_owned()
+            }
+            None => "wait, or run its command by itself to see what it does".to_owned(),
+        });
+        let more = noise.map(|noise| format!("; {noise}")).unwrap_or_default();
+        let text = format!("no answer to the handshake within {limit}; its start is ended after {end}{more}");
+        self.view.why = Some(self.clean(&text));
+        self.dirty = true;
+    }
+
     /// What the link counted since the last look belongs into the view.
     pub(super) fn notice_oddities(&mut self) {
         let seen = self.live.as_ref().map_or(0, |live| live.link.oddities());
@@ -115,16 +135,11 @@ impl ServerState {
         let unread = lists.iter().filter_map(|list| list.unread.as_ref());
         let odd = lists.iter().flat_map(|list| &list.warnings);
         let mut warnings: Vec<String> = unread.chain(odd).map(|text| self.clean(text)).collect();
-        let Some(live) = &self.live else { return warnings };
-        let counters = live.link.counters();
-        if counters.noise > 0 {
-            let sample = counters.last_noise.as_deref().unwrap_or_default();
-            warnings.push(self.clean(&format!(
-                "the server writes text to stdout that is no protocol ({} line{}, last: {sample})",
-                counters.noise,
-                if counters.noise == 1 { "" } else { "s" }
-            )));
-        }
+        let attempt = self.attempt.as_ref().and_then(|(attempt, _)| attempt.counters());
+        let Some(counters) = self.live.as_ref().map(|live| live.link.counters()).or(attempt) else {
+            return warnings;
+        };
+        warnings.extend(noise(&counters).map(|text| self.clean(&text)));
         if counters.malformed > 0 {
             warnings.push(format!("{} broke the protocol", answers(counters.malformed)));
         }
@@ -140,6 +155,18 @@ impl ServerState {
         }
         warnings
     }
+}
+
+/// What a server writes to stdout that is no protocol.
+pub(super) fn noise(counters: &LinkCounters) -> Option<String> {
+    let sample = counters.last_noise.as_deref().unwrap_or_default();
+    let lines = if counters.noise == 1 { "line" } else { "lines" };
+    (counters.noise > 0).then(|| {
+        format!(
+            "the server writes text to stdout that is no protocol ({} {lines}, last: {sample})",
+            counters.noise
+        )
+    })
 }
 
 fn answers(count: u64) -> String {
