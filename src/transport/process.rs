@@ -1,7 +1,8 @@
 //! Floor 2. The process of a stdio server, as `stdio` sees it: below a guard where there is
 //! one, else with a process group and nothing more. Starts, tells its end, ends its tree.
 
-use std::io;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -74,15 +75,29 @@ impl StartFault {
         let program = &launch.command;
         let folder = || launch.cwd.as_deref().map(|cwd| cwd.display().to_string()).unwrap_or_default();
         match self {
-            Self::Cwd(error) if matches!(error.kind(), NotFound | NotADirectory) => {
+            Self::Cwd(error) if error.kind() == NotFound => {
                 LinkFault::Config(format!("the working directory {} does not exist", folder()))
+            }
+            Self::Cwd(error) if error.kind() == NotADirectory => {
+                LinkFault::Config(format!("the working directory {} is no folder", folder()))
             }
             Self::Cwd(error) => {
                 LinkFault::Config(format!("the working directory {} can't be entered: {error}", folder()))
             }
+            Self::Exec(error) if error.kind() == NotFound && program_file(launch).is_some() => {
+                LinkFault::Config(match program_file(launch).as_deref().and_then(interpreter) {
+                    Some(name) => format!("{program} wants to be run by {name}, which is not there"),
+                    None => format!(
+                        "{program} is there, but what would load it is not: it was built for another system"
+                    ),
+                })
+            }
             Self::Exec(error) if error.kind() == NotFound => {
                 let looked_up = if program.contains('/') { "" } else { " (looked up in PATH)" };
                 LinkFault::Config(format!("{COMMAND_NOT_FOUND}: {program}{looked_up}"))
+            }
+            Self::Exec(error) if error.kind() == PermissionDenied && is_folder(launch) => {
+                LinkFault::Config(format!("{program} is a folder, not a program"))
             }
             Self::Exec(error) if error.kind() == PermissionDenied => {
                 LinkFault::Config(format!("{program} may not be executed: permission denied"))
@@ -97,6 +112,33 @@ impl StartFault {
             Self::Guard(text) => LinkFault::Network(format!("starting {program} failed: {text}")),
         }
     }
+}
+
+/// Longest first line of a script that is looked at, bytes: what Linux looks at (execve(2)).
+const SHEBANG_MAX: u64 = 256;
+
+/// Where the program stands, when the entry says that by a path.
+fn program_path(launch: &StdioLaunch) -> Option<PathBuf> {
+    let path = Path::new(&launch.command);
+    let within = launch.cwd.clone().unwrap_or_default();
+    launch.command.contains('/').then(|| within.join(path))
+}
+
+fn program_file(launch: &StdioLaunch) -> Option<PathBuf> {
+    program_path(launch).filter(|path| path.is_file())
+}
+
+fn is_folder(launch: &StdioLaunch) -> bool {
+    program_path(launch).is_some_and(|path| path.is_dir())
+}
+
+/// What the first line of a script names to run it. Without it the system says that the script
+/// itself is not there.
+fn interpreter(script: &Path) -> Option<String> {
+    let mut head = Vec::new();
+    std::fs::File::open(script).ok()?.take(SHEBANG_MAX).read_to_end(&mut head).ok()?;
+    let line = String::from_utf8_lossy(head.strip_prefix(b"#!")?).into_owned();
+    line.lines().next()?.split_whitespace().next().map(str::to_owned)
 }
 
 /// A running server.
@@ -245,5 +287,51 @@ impl Plain {
         if left.await.is_err() {
             self.signal(Signal::KILL);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_program_that_cannot_start_is_told_by_what_is_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        for (name, text) in [("script", "#!/nope/runner -x\necho\n"), ("binary", "\x7fELF")] {
+            std::fs::write(at(name), text).unwrap();
+            std::fs::set_permissions(at(name), std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        std::fs::create_dir(at("folder")).unwrap();
+        let told = |command: &str, cwd: Option<&str>, fault: StartFault| {
+            let launch = StdioLaunch {
+                command: command.to_owned(),
+                args: Vec::new(),
+                env: Vec::new(),
+                cwd: cwd.map(PathBuf::from),
+                guard: None,
+            };
+            fault.into_fault(&launch).to_string()
+        };
+        let exec = |kind: io::ErrorKind| StartFault::Exec(kind.into());
+        let home = folder.path().display().to_string();
+        for (command, kind, wanted) in [
+            (at("script"), io::ErrorKind::NotFound, "wants to be run by /nope/runner, which is not there"),
+            (at("binary"), io::ErrorKind::NotFound, "what would load it is not"),
+            (at("nothing"), io::ErrorKind::NotFound, "command not found: /"),
+            ("nothing".to_owned(), io::ErrorKind::NotFound, "command not found: nothing (looked up in PATH)"),
+            (at("folder"), io::ErrorKind::PermissionDenied, "is a folder, not a program"),
+            (at("script"), io::ErrorKind::PermissionDenied, "may not be executed"),
+        ] {
+            let text = told(&command, None, exec(kind));
+            assert!(text.contains(wanted), "{command}: {text}");
+        }
+        let text = told("./script", Some(home.as_str()), exec(io::ErrorKind::NotFound));
+        assert!(text.contains("/nope/runner"), "relative to its folder: {text}");
+        let cwd = at("script");
+        let text = told("x", Some(cwd.as_str()), StartFault::Cwd(io::ErrorKind::NotADirectory.into()));
+        assert!(text.ends_with("is no folder"), "{text}");
     }
 }
