@@ -255,6 +255,13 @@ impl Inbound {
                 self.notification(frame, method, params);
                 Vec::new()
             }
+            Ok(Envelope::Request { id, method, .. })
+                if self.is_ours(&frame[id.clone()], &frame[method.clone()]) =>
+            {
+                let id = std::str::from_utf8(&frame[id]).ok().and_then(|id| id.trim().parse().ok());
+                self.malformed(id, "it sends our own messages back: it is no MCP server", &frame);
+                Vec::new()
+            }
             Ok(Envelope::Request { id, method, .. }) => {
                 vec![self.answer(&frame[id], &String::from_utf8_lossy(&frame[method]))]
             }
@@ -269,6 +276,12 @@ impl Inbound {
             Err(EnvelopeError::Json(_)) => Vec::new(),
             _ => self.accept(frame),
         }
+    }
+
+    /// Whether a request is one of ours that came back, as from a program that copies its input.
+    fn is_ours(&self, id: &[u8], method: &[u8]) -> bool {
+        let id = std::str::from_utf8(id).ok().and_then(|id| id.trim().parse().ok());
+        matches!(method, b"initialize" | b"server/discover") && id.is_some_and(|id| self.is_waiting(id))
     }
 
     /// A message over the cap: fails the request that its head or tail names. Returns whether one was found.

@@ -10,6 +10,7 @@ use callboard::view::LifeState;
 use serde_json::Value;
 
 use crate::support::bad::{self, Host, PATIENCE, TOOLS, Yard};
+use crate::support::{Fleet, Wire, spec};
 
 #[tokio::test]
 async fn one_stalled_server_delays_nobody() {
@@ -112,4 +113,12 @@ async fn initialized_is_sent_before_the_first_list() {
         }
     }
     host.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_that_copies_its_input_is_told_to_be_no_server() {
+    let copies = |message: &Value, wire: &Wire| wire.line(message.to_string());
+    let runtime = Fleet::default().with(spec("s"), copies).ready().await;
+    let why = runtime.status().remove(0).why.unwrap_or_default();
+    assert!(why.contains("it sends our own messages back: it is no MCP server"), "{why}");
 }
