@@ -38,6 +38,7 @@ pub mod secret_args;
 pub mod session;
 pub mod status;
 pub mod status_view;
+mod stream;
 pub mod table;
 pub mod text;
 pub mod usage;

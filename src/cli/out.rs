@@ -2,13 +2,14 @@
 //! verb answers into text for people or one JSON object for scripts. Knows no verb.
 //! A closed pipe ends the output quietly.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::exit::Exit;
 use super::failure::Failure;
+use super::stream::write_whole;
 use crate::config::host::ColorChoice;
 
 /// What the process is attached to.
@@ -297,15 +298,12 @@ pub fn write_stdout(text: &str) -> bool {
 }
 
 fn to_stdout(text: &str) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())
+    write_whole(io::stdout().lock(), text.as_bytes())
 }
 
 /// Writes text to stderr: questions and progress, never answers.
 pub fn write_stderr(text: &str) {
-    let mut stderr = io::stderr().lock();
-    let _ = stderr.write_all(text.as_bytes());
-    let _ = stderr.flush();
+    let _ = write_whole(io::stderr().lock(), text.as_bytes());
 }
 
 #[cfg(test)]

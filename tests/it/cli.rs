@@ -215,3 +215,37 @@ fn an_answer_that_stdout_can_not_take_is_told_and_never_ends_with_zero() {
         assert!(stderr.contains(told) && stderr.contains("\nfix: "), "{words:?}: {stderr}");
     }
 }
+
+#[test]
+fn a_non_blocking_stdout_gets_the_whole_answer() {
+    use std::io::Read as _;
+    let home = Home::new();
+    // Longer than a pipe holds.
+    let entries: serde_json::Map<String, serde_json::Value> = (0..500)
+        .map(|n| (format!("s{n}"), serde_json::json!({"command": "x", "args": ["y".repeat(400)]})))
+        .collect();
+    home.user(&serde_json::json!({ "mcpServers": entries }).to_string());
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    rustix::io::ioctl_fionbio(&writer, true).unwrap();
+    let mut command = home.command(&["mcp", "list", "--json"]);
+    let child = command.stdout(writer).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    // The command holds the writing end too.
+    drop(command);
+    let mut answer = String::new();
+    reader.read_to_string(&mut answer).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
+    let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
+    assert_eq!(answer["data"]["servers"].as_array().unwrap().len(), 500);
+    assert!(answer.to_string().len() > 70_000);
+}
+
+#[test]
+fn a_stdout_that_can_not_be_written_to_never_ends_with_zero() {
+    let home = Home::new();
+    let unwritable = std::fs::File::open("/dev/null").unwrap();
+    let output = home.command(&["mcp", "list"]).stdout(unwritable).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("error: can't write the answer to stdout: "), "{stderr}");
+}
