@@ -73,22 +73,89 @@ pub fn child_env(
     child.into_iter().collect()
 }
 
-/// Names of the host variables that one child does not see. No values.
+/// What a program writes when the network failed it, in lower case: parts of words. Only then are
+/// proxies and certificates worth a word; they are set on many machines, and seldom to blame.
+const NETWORK_FAULTS: [&str; 22] = [
+    "certificate",
+    "tls",
+    "ssl",
+    "x509",
+    "proxy",
+    "enotfound",
+    "eai_again",
+    "econnrefused",
+    "econnreset",
+    "econnaborted",
+    "etimedout",
+    "ehostunreach",
+    "enetunreach",
+    "getaddrinfo",
+    "could not resolve",
+    "name resolution",
+    "dns",
+    "connect",
+    "timed out",
+    "network",
+    "fetch failed",
+    "unreachable",
+];
+
+/// What a program writes beside the name of a variable that it misses, in lower case.
+const WANTING: [&str; 12] = [
+    "required",
+    "not set",
+    "must be set",
+    "must set",
+    "missing",
+    "not provided",
+    "not defined",
+    "not found",
+    "undefined",
+    "unset",
+    "please ",
+    "keyerror",
+];
+
+/// Names of the host variables that one child does and does not see. No values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Withheld(Vec<String>);
+pub struct Withheld {
+    names: Vec<String>,
+    seen: Vec<String>,
+}
 
 impl Withheld {
     /// What a child with this environment does not see of the host's.
     pub fn of(host: &BTreeMap<String, String>, child: &[(String, String)]) -> Self {
         let seen = |name: &String| child.iter().any(|(seen, _)| seen == name);
-        Self(host.keys().filter(|name| !seen(name)).cloned().collect())
+        Self {
+            names: host.keys().filter(|name| !seen(name)).cloned().collect(),
+            seen: child.iter().map(|(name, _)| name.clone()).collect(),
+        }
     }
 
     /// Those that this text mentions as a whole word, sorted.
     pub fn mentioned<'a>(&'a self, stderr: &str) -> Vec<&'a str> {
-        const NAME_LEN_MIN: usize = 3;
-        let words: BTreeSet<&str> = stderr.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
+        let words: BTreeSet<&str> = words(stderr).collect();
         self.names().filter(|name| name.len() >= NAME_LEN_MIN && words.contains(name)).collect()
+    }
+
+    /// Names of variables that a line of this text calls missing, and that neither the child nor
+    /// this process has; in order, each once. They look like `GITHUB_TOKEN`.
+    pub fn wanted<'t>(&self, stderr: &'t str) -> Vec<&'t str> {
+        let mut wanted = Vec::new();
+        for line in stderr.lines() {
+            let lower = line.to_ascii_lowercase();
+            if !WANTING.iter().any(|sign| lower.contains(sign)) {
+                continue;
+            }
+            for word in words(line).filter(|word| is_variable(word)) {
+                let known = self.seen.iter().chain(&self.names).any(|name| name == word);
+                if !known && !wanted.contains(&word) {
+                    wanted.push(word);
+                }
+            }
+        }
+        wanted
     }
 
     /// Those that lead to a proxy or to certificate authorities, sorted.
@@ -96,27 +163,59 @@ impl Withheld {
         self.names().filter(|name| NETWORK.contains(name)).collect()
     }
 
-    /// What a failure of the child has to say about them (spec section 2): names and the cure;
-    /// `None` when nothing suggests that one of them matters.
+    /// What a failure of the child has to say about variables (spec section 2): names and the
+    /// cure; `None` when nothing on its stderr suggests that one of them matters.
     pub fn hint(&self, stderr: &str) -> Option<String> {
         let mentioned = self.mentioned(stderr);
-        let network: Vec<&str> =
-            self.network().into_iter().filter(|name| !mentioned.contains(name)).collect();
+        let mut network = if is_of_network(stderr) { self.network() } else { Vec::new() };
+        network.retain(|name| !mentioned.contains(name));
         let groups = [(mentioned, "mentioned on its stderr"), (network, "for the network")];
         let told: Vec<String> = groups
             .iter()
             .filter(|(names, _)| !names.is_empty())
             .map(|(names, what)| format!("{} ({what})", list(names)))
             .collect();
-        let told = (!told.is_empty()).then(|| told.join(", "))?;
-        Some(format!(
-            "set here but withheld from the server: {told}; name what it needs in `env_passthrough`"
-        ))
+        let withheld = (!told.is_empty()).then(|| {
+            let told = told.join(", ");
+            format!(
+                "set here but withheld from the server: {told}; name what it needs in `env_passthrough` \
+                 (`-e NAME` of `mcp add`)"
+            )
+        });
+        let wanted = self.wanted(stderr);
+        let missing = (!wanted.is_empty()).then(|| {
+            format!("its stderr asks for {}, not set here: write it in `env` of the entry", list(&wanted))
+        });
+        let both: Vec<String> = withheld.into_iter().chain(missing).collect();
+        (!both.is_empty()).then(|| both.join("; "))
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(String::as_str)
+        self.names.iter().map(String::as_str)
     }
+}
+
+/// Shortest name that is told; shorter ones are words of English.
+const NAME_LEN_MIN: usize = 3;
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty())
+}
+
+/// Whether a word looks like the name of a variable, and not like that of an error.
+fn is_variable(word: &str) -> bool {
+    const LEN_MAX: usize = 64;
+    (NAME_LEN_MIN..=LEN_MAX).contains(&word.len())
+        && word.trim_matches('_').contains('_')
+        && word.starts_with(|c: char| c.is_ascii_uppercase())
+        && word.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
+        && !["ERR_", "ERROR_", "EAI_"].iter().any(|prefix| word.starts_with(prefix))
+}
+
+/// Whether a text tells of a fault of the network.
+fn is_of_network(stderr: &str) -> bool {
+    let stderr = stderr.to_ascii_lowercase();
+    NETWORK_FAULTS.iter().any(|sign| stderr.contains(sign))
 }
 
 /// The names, or the first of very many.
@@ -194,20 +293,61 @@ mod tests {
         assert_eq!(
             hint,
             "set here but withheld from the server: GITHUB_TOKEN (mentioned on its stderr); \
-             name what it needs in `env_passthrough`"
+             name what it needs in `env_passthrough` (`-e NAME` of `mcp add`)"
         );
         assert!(withheld.mentioned("").is_empty() && withheld.hint("").is_none());
     }
 
     #[test]
-    fn proxies_and_certificates_that_are_withheld_are_told() {
+    fn proxies_and_certificates_are_told_only_when_the_network_failed() {
         let host = host(&[("HTTPS_PROXY", "http://u:p@proxy"), ("SSL_CERT_FILE", "/c"), ("X", "1")]);
         let child = child_env(&host, &spec(&[], &["SSL_CERT_FILE"]), &[]);
         let withheld = Withheld::of(&host, &child);
         assert_eq!(withheld.network(), ["HTTPS_PROXY"]);
-        assert!(withheld.hint("").unwrap().contains(": HTTPS_PROXY (for the network); "));
+        for stderr in [
+            "Error: getaddrinfo ENOTFOUND api.example.com",
+            "SELF_SIGNED_CERT_IN_CHAIN: self-signed certificate in certificate chain",
+            "x509: certificate signed by unknown authority",
+            "requests.exceptions.SSLError: HTTPSConnectionPool(host='h', port=443)",
+            "TypeError: fetch failed",
+            "dial tcp: lookup h: i/o timeout: network is down",
+        ] {
+            let hint = withheld.hint(stderr).unwrap_or_default();
+            assert!(hint.contains(": HTTPS_PROXY (for the network); "), "{stderr}: {hint}");
+        }
+        for stderr in ["", "Error: Cannot find module 'x'", "panic: index out of range", "bad config: line 3"]
+        {
+            assert_eq!(withheld.hint(stderr), None, "{stderr}");
+        }
         let twice = withheld.hint("HTTPS_PROXY is not set").unwrap();
         assert_eq!(twice.matches("HTTPS_PROXY").count(), 1, "{twice}");
+    }
+
+    #[test]
+    fn a_variable_that_nobody_has_is_said_to_be_wanted() {
+        let host = host(&[("MY_KEY", "v"), ("LC_ALL", "C")]);
+        let withheld = Withheld::of(&host, &child_env(&host, &spec(&[("GIVEN_ONE", "")], &[]), &[]));
+        let told = "its stderr asks for GITHUB_TOKEN, not set here: write it in `env` of the entry";
+        for stderr in [
+            "GITHUB_TOKEN is required",
+            "start\nError: Missing GITHUB_TOKEN, again GITHUB_TOKEN\n",
+            "KeyError: 'GITHUB_TOKEN'",
+            "Please set the GITHUB_TOKEN environment variable",
+        ] {
+            assert_eq!(withheld.hint(stderr).as_deref(), Some(told), "{stderr}");
+        }
+        for stderr in [
+            "GITHUB_TOKEN was refused",
+            "GIVEN_ONE is required",
+            "LC_ALL is not set",
+            "[ERR_MODULE_NOT_FOUND]: not found",
+            "JSON is required, TOKEN too, __dirname is not defined, a_b is missing",
+        ] {
+            assert_eq!(withheld.hint(stderr), None, "{stderr}");
+        }
+        let both = withheld.hint("MY_KEY or OTHER_KEY is required").unwrap();
+        assert!(both.starts_with("set here but withheld from the server: MY_KEY (mention"), "{both}");
+        assert!(both.contains("; its stderr asks for OTHER_KEY, "), "{both}");
     }
 
     #[test]
@@ -226,7 +366,7 @@ mod tests {
             value in "[a-z0-9]{24}", stderr in "[A-Z ]{0,40}",
         ) {
             let host = names.iter().chain([&"HTTP_PROXY".to_owned()]).map(|n| (n.clone(), value.clone())).collect();
-            let hint = Withheld::of(&host, &[]).hint(&format!("{stderr} {value}")).unwrap();
+            let hint = Withheld::of(&host, &[]).hint(&format!("proxy {stderr} {value}")).unwrap();
             prop_assert!(!hint.contains(&value), "{hint}");
         }
 

@@ -127,8 +127,8 @@ fn needy(when: &str) -> Files {
     files.var("ACME_KEY", "acme-s3cr3t-value").var("UNRELATED", "unrelated-s3cr3t")
 }
 
-const WITHHELD: &str = "set here but withheld from the server: ACME_KEY (mentioned on its stderr), \
-    HTTPS_PROXY (for the network); name what it needs in `env_passthrough`";
+const WITHHELD: &str = "set here but withheld from the server: ACME_KEY (mentioned on its stderr); \
+    name what it needs in `env_passthrough` (`-e NAME` of `mcp add`)";
 
 fn holds_no_value(text: &str) {
     for value in ["acme-s3cr3t-value", "pr0xy-pass", "UNRELATED", "unrelated-s3cr3t"] {

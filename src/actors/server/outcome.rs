@@ -175,7 +175,7 @@ fn lost(shared: &Shared, fault: &LinkFault, stderr: &str) -> CallError {
     let detail = fault.detail().map(|detail| shared.redactor.text(detail).into_owned());
     let error = CallError::refused(ErrorCode::ConnectionLost, Phase::Await, Origin::Transport, text)
         .counting(Ending::ConnectionLost.class(false))
-        .fix(cure::and(look, shared.withheld.hint(tail)));
+        .fix(cure::and(look, shared.withheld.hint(&shared.redactor.text(tail))));
     CallError { detail, ..error }
 }
 

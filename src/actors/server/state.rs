@@ -374,7 +374,7 @@ impl ServerState {
     fn park_texts(&mut self, fault: &LinkFault, stderr: &str, why: String) {
         self.view.why = Some(why);
         self.view.detail = fault.detail().map(|detail| self.clean(detail));
-        self.view.fix = cure::of(fault, stderr, &self.args.withheld);
+        self.view.fix = cure::of(fault, &self.args.redactor.text(stderr), &self.args.withheld);
     }
 
     fn fault_text(&self, fault: &LinkFault, stderr: &str) -> String {
