@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::stream::write_whole;
+use super::text;
 use crate::config::host::ColorChoice;
 
 /// What the process is attached to.
@@ -267,7 +268,7 @@ fn warnings_text(warnings: &[String], style: Style, out: &mut String) {
 
 fn json_line(view: &impl Serialize) -> String {
     // Strings, numbers and raw values only: this can't fail.
-    let mut line = serde_json::to_string(view).unwrap_or_default();
+    let mut line = text::json_for_screens(&serde_json::to_string(view).unwrap_or_default());
     line.push('\n');
     line
 }
@@ -358,6 +359,21 @@ mod tests {
         let answer =
             Answer::new("callboard.call/1", &RawValue::from_string(raw.into()).unwrap(), "").unwrap();
         assert!(answer_text(&answer, true, Style::PLAIN).stdout.contains(raw));
+    }
+
+    #[test]
+    fn json_shows_a_terminal_nothing_to_obey_and_stays_the_same_value() {
+        let raw = "{\"t\":\"a\u{9b}31m\u{202e}b\u{2028}\\\\\u{85}é😀\u{7f}\"}";
+        let answer =
+            Answer::new("callboard.call/1", &RawValue::from_string(raw.into()).unwrap(), "").unwrap();
+        let printed = answer_text(&answer, true, Style::PLAIN).stdout;
+        let shown = r#""data":{"t":"a\u009b31m\u202eb\u2028\\\u0085é😀\u007f"}"#;
+        assert!(printed.contains(shown), "{printed}");
+        let value: serde_json::Value = serde_json::from_str(&printed).unwrap();
+        assert_eq!(value["data"], serde_json::from_str::<serde_json::Value>(raw).unwrap());
+        let failure = Failure::usage("no\u{9b}\u{2066}");
+        let printed = failure_text("callboard.error/1", &failure, true, Style::PLAIN).stdout;
+        assert!(printed.contains(r"no\u009b\u2066"), "{printed}");
     }
 
     #[test]

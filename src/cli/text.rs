@@ -21,6 +21,28 @@ pub fn quoted(text: &str) -> String {
     out
 }
 
+/// The same JSON with everything that a terminal could obey, or that turns the direction of text
+/// round, written as `\uXXXX`. Outside of strings JSON has no such characters.
+pub fn json_for_screens(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        if is_unseen(c) {
+            out.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// DEL, the C1 controls, and what Unicode has for directions and ends of lines.
+fn is_unseen(c: char) -> bool {
+    matches!(
+        c,
+        '\u{7f}'..='\u{9f}' | '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    )
+}
+
 /// `1 tool`, `2 tools`.
 pub fn count(n: usize, one: &str) -> String {
     if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") }
