@@ -8,7 +8,7 @@ use super::rules::AllowRules;
 use super::verbs::{Look, look_of};
 use crate::call::{ErrorCode, Grant, ItemKind};
 use crate::catalog::items::Hints;
-use crate::config::spec::{Entry, EntryState, ServerSpec, Trust};
+use crate::config::spec::{Entry, EntryState, Scope, ServerSpec, Trust};
 
 /// How much runs without asking.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -238,8 +238,16 @@ fn decide_tool(q: &Question<'_>, spec: &ServerSpec) -> Verdict {
             rule.describe()
         ),
         rule,
-        fix: Some("answer y on a terminal, or name the tool in the server's allowedTools".to_owned()),
+        fix: Some(approving(q.entry.source.scope).to_owned()),
     })
+}
+
+/// How to say yes. A script may for every server but the project's: that file could be anybody's.
+fn approving(scope: Scope) -> &'static str {
+    if scope == Scope::Project {
+        return "answer y on a terminal, or name the tool in the server's allowedTools";
+    }
+    "answer y on a terminal, give -y in a script, or name the tool in the server's allowedTools"
 }
 
 /// Reading a resource or getting a prompt has no effect on the world, but brings text of the server in.
@@ -278,7 +286,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::config::spec::{Globs, Scope, Source, TransportSpec};
+    use crate::config::spec::{Globs, Source, TransportSpec};
     use crate::id::ServerId;
 
     fn spec() -> ServerSpec {
@@ -349,6 +357,31 @@ mod tests {
             Verdict::Refuse(refusal) => ("refuse", refusal.rule.clone()),
             Verdict::Ask(refusal) => ("ask", refusal.rule.clone()),
         }
+    }
+
+    #[test]
+    fn the_cure_names_the_flag_for_scripts_where_it_counts() {
+        let fix = |scope| {
+            let case = case();
+            let mut entry = entry(EntryState::Ready(Arc::new(case.spec.clone())));
+            entry.source.scope = scope;
+            let verdict = decide(&Question {
+                entry: &entry,
+                kind: ItemKind::Tool,
+                name: "t",
+                hints: case.hints,
+                mode: case.mode,
+                rules: &case.rules,
+                grant: None,
+            });
+            match verdict {
+                Verdict::Ask(refusal) => refusal.fix.unwrap(),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert!(fix(Scope::User).contains("give -y in a script"));
+        assert!(fix(Scope::Flag).contains("give -y in a script"));
+        assert!(!fix(Scope::Project).contains("-y"));
     }
 
     const READ: Hints =
