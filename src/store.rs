@@ -11,6 +11,10 @@ use std::time::Duration;
 
 /// Largest configuration file that is read, bytes.
 pub const FILE_BYTES_MAX: u64 = 2_000_000;
+/// How the names of our temporary files begin and end.
+const TEMPORARY: (&str, &str) = (".callboard-", ".tmp");
+/// Age from which such a file has lost its writer, who needs far less.
+const ABANDONED_AFTER: Duration = Duration::from_secs(60);
 /// Longest wait for another writer.
 const LOCK_WAIT_MAX: Duration = Duration::from_secs(10);
 
@@ -101,8 +105,11 @@ pub fn write_atomic(path: &Path, content: &[u8], mode: Mode) -> Result<(), Store
     let failed = |error| StoreError::Io(path.clone(), error);
     let folder = parent(path);
     create_private_dir(folder)?;
-    let mut temporary =
-        tempfile::Builder::new().prefix(".callboard-").suffix(".tmp").tempfile_in(folder).map_err(failed)?;
+    let mut temporary = tempfile::Builder::new()
+        .prefix(TEMPORARY.0)
+        .suffix(TEMPORARY.1)
+        .tempfile_in(folder)
+        .map_err(failed)?;
     temporary.write_all(content).map_err(failed)?;
     if let (Mode::Keep, Ok(old)) = (mode, fs::metadata(path)) {
         if !old.is_file() {
@@ -136,7 +143,8 @@ pub struct Lock {
 
 impl Lock {
     /// Waits until no other writer, in this process or another, changes a file of the same
-    /// folder; at most 10 s. The folder is created 0700 when missing.
+    /// folder; at most 10 s. The folder is created 0700 when missing. What killed writers left in
+    /// it is removed.
     pub fn acquire(path: &Path) -> Result<Self, StoreError> {
         const STEP: Duration = Duration::from_millis(5);
         let path = resolve(path);
@@ -146,7 +154,10 @@ impl Lock {
         let mut waited = Duration::ZERO;
         loop {
             match try_lock(&file) {
-                Ok(true) => return Ok(Self { _folder: file }),
+                Ok(true) => {
+                    sweep(folder);
+                    return Ok(Self { _folder: file });
+                }
                 Ok(false) if waited < LOCK_WAIT_MAX => {
                     std::thread::sleep(STEP);
                     waited += STEP;
@@ -156,6 +167,32 @@ impl Lock {
             }
         }
     }
+}
+
+/// Removes temporary files whose writer was killed. What can't be removed stays: the write that
+/// comes next does not depend on it.
+fn sweep(folder: &Path) {
+    /// A folder of a project can hold very many files; a sweep must not be felt.
+    const ENTRIES_MAX: usize = 10_000;
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.take(ENTRIES_MAX).flatten() {
+        if is_temporary(&entry.file_name()) && is_abandoned(&entry) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Whether [`write_atomic`] gives such names: six letters or digits in the middle.
+fn is_temporary(name: &std::ffi::OsStr) -> bool {
+    let middle = name.to_str().and_then(|name| name.strip_prefix(TEMPORARY.0)?.strip_suffix(TEMPORARY.1));
+    middle.is_some_and(|middle| middle.len() == 6 && middle.bytes().all(|b| b.is_ascii_alphanumeric()))
+}
+
+/// A file, not a link or folder, that nobody has written for a while.
+fn is_abandoned(entry: &fs::DirEntry) -> bool {
+    let Ok(metadata) = entry.metadata() else { return false };
+    let age = metadata.modified().ok().and_then(|written| written.elapsed().ok());
+    metadata.is_file() && age.is_some_and(|age| age > ABANDONED_AFTER)
 }
 
 #[cfg(unix)]
@@ -283,6 +320,33 @@ mod tests {
         assert!(write_atomic(&folder.join("f"), b"x", Mode::Private).is_err());
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
         assert!(folder.join("f").is_dir());
+    }
+
+    #[test]
+    fn what_a_killed_writer_left_is_removed_at_the_next_change() {
+        let (_keep, folder) = folder();
+        let long_ago = std::time::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+        let file = |name: &str, old: bool| {
+            let file = File::create(folder.join(name)).unwrap();
+            if old {
+                file.set_modified(long_ago).unwrap();
+            }
+        };
+        file(".callboard-aB3dE9.tmp", true);
+        let kept =
+            [".callboard-aB3dE8.tmp", ".callboard-mine.tmp", ".callboard-aB3dE9.tmp.bak", "aB3dE9.tmp"];
+        for name in kept {
+            file(name, name != kept[0]);
+        }
+        fs::create_dir(folder.join(".callboard-folder.tmp")).unwrap();
+        drop(Lock::acquire(&folder.join("f")).unwrap());
+        assert!(!folder.join(".callboard-aB3dE9.tmp").exists());
+        assert!(kept.iter().all(|name| folder.join(name).exists()));
+        assert!(folder.join(".callboard-folder.tmp").is_dir());
+        // The names that are given are the names that are looked for.
+        let named =
+            tempfile::Builder::new().prefix(TEMPORARY.0).suffix(TEMPORARY.1).tempfile_in(&folder).unwrap();
+        assert!(is_temporary(named.path().file_name().unwrap()));
     }
 
     #[test]
