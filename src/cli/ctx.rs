@@ -9,8 +9,8 @@ use super::args::Global;
 use super::exit::Exit;
 use super::failure::{Failure, nearest};
 use super::out::{Style, Terminal};
-use crate::config::load::{LoadOptions, Loaded, load};
-use crate::config::spec::{Entry, EntryState, Issue, IssueCode, Severity};
+use crate::config::load::{LoadOptions, Loaded, SOURCE_VARIABLES, load};
+use crate::config::spec::{Entry, EntryState, Issue, IssueCode, Scope, Severity};
 use crate::shaping::redact::Redactor;
 use crate::shaping::render::printable;
 use crate::transport::guard::Guarding;
@@ -136,6 +136,22 @@ impl Ctx {
         self.loaded.servers.issues.iter().map(|issue| self.clean(&issue.to_string())).collect()
     }
 
+    /// Errors of whole sources, as warnings: no verb goes on without a word about them.
+    pub fn source_errors(&self) -> Vec<String> {
+        let errors = self.loaded.servers.issues.iter().filter(|issue| issue.severity == Severity::Error);
+        errors.map(|issue| self.clean(&issue.to_string())).collect()
+    }
+
+    /// The failure of a verb that uses servers, when a source that was named for this run can't
+    /// be used at all: what was to come from there must not come from elsewhere.
+    pub fn named_sources(&self) -> Result<(), Failure> {
+        let Some(issue) = self.loaded.servers.issues.iter().find(|issue| is_named_source_lost(issue)) else {
+            return Ok(());
+        };
+        Err(Failure::new(issue.code.as_str(), Exit::Config, self.clean(&issue.to_string()))
+            .fix("correct it, or leave it out; nothing was started"))
+    }
+
     /// Issues of sources and doubts about entries, as warnings. Errors of an entry are shown
     /// with the entry.
     pub fn warnings(&self) -> Vec<String> {
@@ -153,6 +169,21 @@ impl Ctx {
     pub fn has_broken_source(&self) -> bool {
         self.loaded.servers.issues.iter().any(|issue| issue.severity == Severity::Error)
     }
+}
+
+/// Whether the issue says that nothing of a source is used which a flag or variable names or is.
+fn is_named_source_lost(issue: &Issue) -> bool {
+    let named = match issue.source.scope {
+        Scope::Flag | Scope::EnvFile => true,
+        // Settings come from variables too; one that is wrong costs only itself.
+        Scope::EnvInline => SOURCE_VARIABLES.contains(&&*issue.source.origin),
+        Scope::Default | Scope::User | Scope::Project | Scope::Managed => false,
+    };
+    let whole = matches!(
+        issue.code,
+        IssueCode::Unreadable | IssueCode::Syntax | IssueCode::Shape | IssueCode::NotUtf8
+    );
+    named && whole && issue.severity == Severity::Error
 }
 
 /// The first error of an entry.

@@ -158,7 +158,14 @@ fn act(cli: Cli, argv: Vec<OsString>, term: Terminal) -> Result<Done, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| {
         Failure::new("internal", Exit::Unavailable, format!("can't start the event loop: {e}"))
     })?;
-    let outcome = runtime.block_on(dispatch(&ctx, cli.command));
+    // The findings of `doctor` tell the same, with more words; the demo reads no configuration.
+    let silent = matches!(cli.command, Command::Doctor | Command::Demo);
+    let errors = if silent { Vec::new() } else { ctx.source_errors() };
+    let outcome = match runtime.block_on(dispatch(&ctx, cli.command)) {
+        Ok(Done::Streamed(exit)) => Ok(Done::Streamed(exit)),
+        Ok(Done::Answer(answer)) => out::told(Ok(answer), &errors).map(Done::Answer),
+        Err(failure) => out::told(Err(failure), &errors).map(Done::Answer),
+    };
     // A thread that still waits for a key must not hold the exit.
     runtime.shutdown_background();
     outcome
@@ -207,7 +214,24 @@ fn secret_verb(ctx: &Ctx, verb: &SecretVerb) -> Result<Answer, Failure> {
     }
 }
 
+/// Whether the verb uses servers, so that none may come from another place than was named.
+fn uses_servers(verb: &Mcp) -> bool {
+    match verb {
+        Mcp::Call(args) => args.tool.is_some() || !args.once.is_empty() || !args.help,
+        Mcp::Tools(_)
+        | Mcp::Resources(_)
+        | Mcp::Prompts(_)
+        | Mcp::Read(_)
+        | Mcp::Prompt(_)
+        | Mcp::Check(_) => true,
+        _ => false,
+    }
+}
+
 async fn mcp(ctx: &Ctx, verb: Mcp) -> Result<Done, Failure> {
+    if uses_servers(&verb) {
+        ctx.named_sources()?;
+    }
     match verb {
         Mcp::List => list::list(ctx),
         Mcp::Get(one) => list::get(ctx, &one.server),

@@ -73,7 +73,8 @@ fn alone(ctx: &Ctx, entry: &Value) -> Ctx {
     let mut loaded = load(&options);
     loaded.servers.entries.retain(|entry| entry.id.as_str() == ONCE);
     loaded.servers.pending.clear();
-    loaded.servers.issues.clear();
+    // What is wrong with the sources of this run is told all the same.
+    loaded.servers.issues.clone_from(&ctx.loaded.servers.issues);
     // The server itself must see the environment as it is.
     options.env = ctx.options.env.clone();
     ctx.once(options, loaded)

@@ -200,6 +200,24 @@ impl Answer {
     }
 }
 
+/// The outcome with these warnings before its own; none is told twice.
+pub fn told(outcome: Result<Answer, Failure>, warnings: &[String]) -> Result<Answer, Failure> {
+    let before = |own: &mut Vec<String>, message: &str| {
+        let new = warnings.iter().filter(|new| !own.contains(new) && *new != message).cloned();
+        let all = new.collect::<Vec<_>>();
+        own.splice(0..0, all);
+    };
+    outcome
+        .map(|mut answer| {
+            before(&mut answer.warnings, "");
+            answer
+        })
+        .map_err(|mut failure| {
+            before(&mut failure.warnings, &failure.message);
+            failure
+        })
+}
+
 #[derive(Serialize)]
 struct OkView<'a> {
     schema: &'a str,

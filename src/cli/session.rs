@@ -8,7 +8,7 @@ use super::Done;
 use super::ctx::Ctx;
 use super::exit::Exit;
 use super::failure::Failure;
-use super::out::{Answer, answer_text, failure_text, tell, write_stderr};
+use super::out::{Answer, answer_text, failure_text, tell, told, write_stderr};
 use super::status_view::state_word;
 use crate::call::{Delivery, Phase};
 use crate::config::spec::ServerSet;
@@ -104,7 +104,9 @@ pub async fn answering(
 ) -> Result<Done, Failure> {
     let (json, stderr) = (ctx.global.json, ctx.term.style_err());
     let exit = with_runtime(ctx, plan, async |runtime| {
-        let (printed, exit) = match body(runtime).await.map_err(&name) {
+        let errors = ctx.source_errors();
+        let outcome = body(runtime).await.map_err(&name);
+        let (printed, exit) = match told(outcome, &errors) {
             Ok(answer) => (answer_text(&answer, json, stderr), answer.exit),
             Err(failure) => (failure_text(schema, &failure, json, stderr), failure.exit),
         };

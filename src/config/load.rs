@@ -37,6 +37,10 @@ pub(super) use world::Machine;
 /// Where the managed files stand.
 pub const MANAGED_DIR: &str = "/etc/callboard";
 
+/// The variables that name or hold servers.
+pub const SOURCE_VARIABLES: [&str; 3] =
+    ["CALLBOARD_MCP_CONFIG", "CALLBOARD_MCP_CONFIG_JSON", "CALLBOARD_MCP_SERVERS"];
+
 /// Everything that decides what is loaded. Nothing else is read.
 #[derive(Clone)]
 pub struct LoadOptions {

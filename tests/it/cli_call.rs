@@ -540,3 +540,70 @@ fn the_end_of_stderr_is_shown_bounded_redacted_and_without_escape_sequences() {
     assert!(shown.contains("line 50\n") && !shown.contains("correct-horse"), "{shown}");
     assert!(!shown.contains('\u{1b}'), "{shown:?}");
 }
+
+/// Words of every verb that uses servers, on the server `s`.
+const USES: [&[&str]; 7] = [
+    &["mcp", "call", "s", "echo", "text=hi", "-y"],
+    &["mcp", "tools", "s"],
+    &["mcp", "tools"],
+    &["mcp", "resources", "s"],
+    &["mcp", "prompts"],
+    &["mcp", "read", "s", "a:b"],
+    &["mcp", "check", "s"],
+];
+
+#[test]
+fn a_named_source_that_can_not_be_read_ends_a_use_before_anything_starts() {
+    let (home, trace) = with_server(&[]);
+    let broken = home.project().join("broken.json");
+    std::fs::write(&broken, "{ oops").unwrap();
+    let runs: [(&[(&str, &str)], &[&str], &str); 6] = [
+        (&[], &["--mcp-config", "broken.json"], "config_syntax"),
+        (&[], &["--mcp-config", "nofile.json"], "config_unreadable"),
+        (&[("CALLBOARD_MCP_CONFIG", "typo.json")], &[], "config_unreadable"),
+        (&[("CALLBOARD_MCP_CONFIG_JSON", "{ oops")], &[], "config_syntax"),
+        (&[("CALLBOARD_MCP_SERVERS", "[]")], &[], "config_shape"),
+        (&[("CALLBOARD_MCP_CONFIG_JSON", r#"{"mcpServers": 7}"#)], &[], "config_shape"),
+    ];
+    for (env, flags, code) in runs {
+        for words in USES {
+            let json = home.run_env(env, &[flags, words, &["--json"]].concat()).json(3);
+            assert_eq!(json["error"]["code"], code, "{env:?} {flags:?} {words:?}");
+            assert_eq!(json["warnings"], json!([]), "told once");
+        }
+        let list = home.run_env(env, &[flags, &["mcp", "list", "--json"]].concat()).json(3);
+        assert_eq!(list["data"]["servers"][0]["name"], "s", "what can be shown is shown");
+    }
+    assert_eq!(received(&trace, "initialize"), 0, "nothing was started");
+}
+
+#[test]
+fn a_bad_entry_of_a_named_source_costs_only_itself() {
+    let (home, _) = with_server(&[]);
+    let env = [("CALLBOARD_MCP_SERVERS", r#"{"bad":{"command":7},"worse":5}"#)];
+    home.run_env(&env, &["mcp", "call", "s", "echo", "text=hi", "-y"]).expect(0);
+}
+
+#[test]
+fn every_verb_warns_of_a_source_or_setting_that_can_not_be_used() {
+    let (home, _) = with_server(&[]);
+    home.project_file("{ oops");
+    std::fs::write(home.home().join("callboard.toml"), "[timeouts]\nidle = \"30x\"\n").unwrap();
+    let env = [("CALLBOARD_LIMITS_QUEUE", "abc")];
+    let others: [&[&str]; 5] = [
+        &["mcp", "off", "s", "--json"],
+        &["mcp", "on", "s"],
+        &["mcp", "get", "s"],
+        &["mcp", "revoke", "s"],
+        &["secret", "list"],
+    ];
+    for words in USES.iter().chain(&others) {
+        let ran = home.run_env(&env, words);
+        let told = format!("{}{}", ran.stdout, ran.stderr);
+        for part in [".mcp.json:1:", "timeouts.idle", "CALLBOARD_LIMITS_QUEUE"] {
+            assert_eq!(told.matches(part).count(), 1, "{part} of {ran:?}");
+        }
+    }
+    let json = home.run_env(&env, &[USES[0], &["--json"]].concat()).json(0);
+    assert_eq!(json["warnings"].as_array().map(Vec::len), Some(3), "{json}");
+}
