@@ -179,12 +179,15 @@ impl Withheld {
             let told = told.join(", ");
             format!(
                 "set here but withheld from the server: {told}; name what it needs in `env_passthrough` \
-                 (`-e NAME` of `mcp add`)"
+                 (`-e NAME='${{NAME}}'` of `mcp add`)"
             )
         });
         let wanted = self.wanted(stderr);
         let missing = (!wanted.is_empty()).then(|| {
-            format!("its stderr asks for {}, not set here: write it in `env` of the entry", list(&wanted))
+            format!(
+                "its stderr asks for {}, not set here: write it in `env` of the entry (`-e NAME` of `mcp add`)",
+                list(&wanted)
+            )
         });
         let both: Vec<String> = withheld.into_iter().chain(missing).collect();
         (!both.is_empty()).then(|| both.join("; "))
@@ -293,7 +296,7 @@ mod tests {
         assert_eq!(
             hint,
             "set here but withheld from the server: GITHUB_TOKEN (mentioned on its stderr); \
-             name what it needs in `env_passthrough` (`-e NAME` of `mcp add`)"
+             name what it needs in `env_passthrough` (`-e NAME='${NAME}'` of `mcp add`)"
         );
         assert!(withheld.mentioned("").is_empty() && withheld.hint("").is_none());
     }
@@ -327,7 +330,8 @@ mod tests {
     fn a_variable_that_nobody_has_is_said_to_be_wanted() {
         let host = host(&[("MY_KEY", "v"), ("LC_ALL", "C")]);
         let withheld = Withheld::of(&host, &child_env(&host, &spec(&[("GIVEN_ONE", "")], &[]), &[]));
-        let told = "its stderr asks for GITHUB_TOKEN, not set here: write it in `env` of the entry";
+        let told = "its stderr asks for GITHUB_TOKEN, not set here: write it in `env` of the entry \
+                    (`-e NAME` of `mcp add`)";
         for stderr in [
             "GITHUB_TOKEN is required",
             "start\nError: Missing GITHUB_TOKEN, again GITHUB_TOKEN\n",

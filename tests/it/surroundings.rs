@@ -128,7 +128,7 @@ fn needy(when: &str) -> Files {
 }
 
 const WITHHELD: &str = "set here but withheld from the server: ACME_KEY (mentioned on its stderr); \
-    name what it needs in `env_passthrough` (`-e NAME` of `mcp add`)";
+    name what it needs in `env_passthrough` (`-e NAME='${NAME}'` of `mcp add`)";
 
 fn holds_no_value(text: &str) {
     for value in ["acme-s3cr3t-value", "pr0xy-pass", "UNRELATED", "unrelated-s3cr3t"] {
