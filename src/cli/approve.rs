@@ -12,6 +12,10 @@ use super::failure::Failure;
 use super::out::{Answer, Style, Tone, write_stderr};
 use super::table::{Field, sheet};
 use crate::config::approvals::{self, Request, RequestError, approve as record, revoke as take_back};
+use crate::config::reveal::{self, Revealed};
+use crate::config::spec::Source;
+use crate::shaping::redact::Redactor;
+use crate::shaping::render::printable;
 use crate::time::{rfc3339, wall};
 
 #[derive(Serialize)]
@@ -31,9 +35,14 @@ struct ApproveView<'a> {
 pub async fn approve(ctx: &Ctx, args: &ApproveArgs) -> Result<Answer, Failure> {
     let request = approvals::request(&ctx.loaded, &ctx.options, &args.server)
         .map_err(|e| unusable(ctx, &args.server, &e))?;
+    let seen = theirs(ctx, &request.name, &request.source).unwrap_or_else(|| Revealed {
+        entry: request.entry.clone(),
+        hidden: Vec::new(),
+        loaders: Vec::new(),
+    });
     if request.approved {
         let human = format!("{} is approved already, exactly as it stands", request.name);
-        return answer(&request, false, human);
+        return answer(&request, &seen, false, human);
     }
     let home = ctx.home()?;
     if !args.yes {
@@ -48,7 +57,7 @@ pub async fn approve(ctx: &Ctx, args: &ApproveArgs) -> Result<Answer, Failure> {
                 request.name
             )));
         }
-        write_stderr(&request_text(ctx, &request, ctx.term.style_err()));
+        write_stderr(&request_text(ctx, &request, &seen, ctx.term.style_err()));
         write_stderr("\n\n");
         if !ask::yes_or_no("Approve exactly this?").await {
             return Err(Failure::refused("not_approved", format!("{} was not approved", request.name))
@@ -58,11 +67,13 @@ pub async fn approve(ctx: &Ctx, args: &ApproveArgs) -> Result<Answer, Failure> {
     record(home, request.approval(rfc3339(wall())))
         .map_err(|e| Failure::io(Exit::Config, e.to_string()).fix("check the folder of Callboard's files"))?;
     let human = if args.yes {
-        format!("{}\n\napproved {}", request_text(ctx, &request, ctx.style()), request.name)
+        format!("{}\n\napproved {}", request_text(ctx, &request, &seen, ctx.style()), request.name)
     } else {
         format!("approved {}", request.name)
     };
-    answer(&request, true, human)
+    let answer = answer(&request, &seen, true, human)?;
+    // A person has read them with the entry.
+    Ok(if ctx.global.json { answer.warn(doubts(ctx, &request, &seen)) } else { answer })
 }
 
 fn unusable(ctx: &Ctx, name: &str, error: &RequestError) -> Failure {
@@ -80,12 +91,47 @@ fn unusable(ctx: &Ctx, name: &str, error: &RequestError) -> Failure {
     }
 }
 
+/// The entry of a project as its reader has to see it.
+pub fn theirs(ctx: &Ctx, name: &str, source: &Source) -> Option<Revealed> {
+    let definitions = ctx.loaded.definitions.iter().rev();
+    let definition = definitions.filter(|d| d.name == name).find(|d| d.source == *source)?;
+    // Its text is no secret of the user's: only the form of a vendor's key is taken out.
+    Some(reveal::reveal(&definition.value, &|text| Redactor::forms(text, &reveal::mark)))
+}
+
+/// What deserves a second look in an entry of a project.
+pub fn dangers(seen: &Revealed) -> Vec<String> {
+    let mut dangers = Vec::new();
+    if !seen.loaders.is_empty() {
+        let which = printable(&seen.loaders.join(", ")).into_owned();
+        dangers.push(format!("{which}: may change what program code is loaded"));
+    }
+    if !seen.hidden.is_empty() {
+        let which = printable(&seen.hidden.join(", ")).into_owned();
+        dangers.push(format!("{which}: not shown, because it looks like a credential in clear"));
+    }
+    dangers
+}
+
+/// What is said of an approval that replaces an entry of the user's own.
+pub fn replacing(ctx: &Ctx, name: &str, own: &Source) -> String {
+    ctx.clean(&format!("approving it replaces your own {name} from {own}"))
+}
+
+/// Everything about a request that deserves a second look.
+fn doubts(ctx: &Ctx, request: &Request, seen: &Revealed) -> Vec<String> {
+    let own = request.replaces.as_ref().filter(|_| !request.approved);
+    let mut doubts: Vec<String> = own.map(|own| replacing(ctx, &request.name, own)).into_iter().collect();
+    doubts.extend(dangers(seen));
+    doubts
+}
+
 /// Everything that an approval covers.
-fn request_text(ctx: &Ctx, request: &Request, style: Style) -> String {
+fn request_text(ctx: &Ctx, request: &Request, seen: &Revealed, style: Style) -> String {
     let list = |items: &[String], none: &str| {
         if items.is_empty() { none.to_owned() } else { items.join(", ") }
     };
-    let entry = serde_json::to_string_pretty(&request.entry).unwrap_or_default();
+    let entry = serde_json::to_string_pretty(&seen.entry).unwrap_or_default();
     let program = match &request.program {
         Some(path) => path.display().to_string(),
         None if request.entry.get("command").is_some() => "not found on this machine".to_owned(),
@@ -93,21 +139,22 @@ fn request_text(ctx: &Ctx, request: &Request, style: Style) -> String {
     };
     let rows = [
         ("from", Field::new(request.source.to_string())),
-        ("entry", Field::new(ctx.clean(&entry))),
+        ("entry", Field::new(printable(&entry).into_owned())),
         ("runs", Field::toned(ctx.clean(&program), Tone::Strong)),
         ("reads", Field::new(ctx.clean(&list(&request.reads, "no variable of yours")))),
         ("asks for", Field::toned(ctx.clean(&list(&request.grants, "")), Tone::Warn)),
+        ("warning", Field::toned(doubts(ctx, request, seen).join("\n"), Tone::Warn)),
     ];
     format!("{}\n{}", style.paint(Tone::Strong, &ctx.clean(&request.name)), sheet(&rows, style))
 }
 
-fn answer(request: &Request, changed: bool, human: String) -> Result<Answer, Failure> {
+fn answer(request: &Request, seen: &Revealed, changed: bool, human: String) -> Result<Answer, Failure> {
     let view = ApproveView {
         name: &request.name,
         approved: true,
         changed,
         entry_sha256: &request.hash,
-        entry: &request.entry,
+        entry: &seen.entry,
         program: request.program.as_ref().map(|path| path.display().to_string()),
         reads: &request.reads,
         grants: &request.grants,

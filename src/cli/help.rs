@@ -118,7 +118,8 @@ Examples:
   callboard mcp list --mcp-config servers.json --strict-mcp-config";
 
 pub(super) const GET: &str = "\
-Reads the configuration and starts nothing. Secret values are masked.
+Reads the configuration and starts nothing. Secret values are masked; an entry of the project is shown as \
+written, except for what looks like a credential.
 Examples:
   callboard mcp get github
   callboard mcp get github --json";

@@ -7,14 +7,16 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::approve::{dangers, replacing, theirs};
 use super::ctx::{Ctx, first_error};
 use super::exit::Exit;
 use super::failure::Failure;
 use super::out::{Answer, Style, Tone};
 use super::table::{Column, Field, sheet, table};
 use super::text;
+use crate::config::approvals::replaces;
 use crate::config::effective::{Setting, effective, masked_entry, state_word};
-use crate::config::spec::{Entry, EntryState, Issue, Severity, Source};
+use crate::config::spec::{Entry, EntryState, Issue, Scope, Severity, Source};
 use crate::shaping::render::printable;
 use crate::view::{label, named};
 
@@ -214,40 +216,77 @@ struct GetView<'a> {
     #[serde(flatten)]
     head: EntryView<'a>,
     entry: Option<Value>,
-    pending_beside: Option<EntryView<'a>>,
+    pending_beside: Option<BesideView<'a>>,
+}
+
+#[derive(Serialize)]
+struct BesideView<'a> {
+    #[serde(flatten)]
+    head: EntryView<'a>,
+    entry: Option<Value>,
 }
 
 /// `get S`
 pub fn get(ctx: &Ctx, name: &str) -> Result<Answer, Failure> {
     let beside = ctx.loaded.servers.pending.iter().find(|entry| entry.id.as_str() == name);
     let entry = ctx.entry(name)?;
-    let masked = masked_entry(&ctx.loaded, entry);
-    let mut human = entry_text(ctx, entry, masked.as_ref(), ctx.style());
+    let Shown { text: mut human, entry: shown, mut dangers } = entry_text(ctx, entry, ctx.style());
+    let mut beside_view = None;
     if let Some(beside) = beside {
-        let masked = masked_entry(&ctx.loaded, beside);
-        human.push_str("\n\nAnother definition of the same name waits for approval:\n");
-        human.push_str(&entry_text(ctx, beside, masked.as_ref(), ctx.style()));
+        human.push_str("\n\nAnother definition of the same name waits for approval");
+        if let Some(own) = replaces(&ctx.loaded, name) {
+            let words = replacing(ctx, name, &own);
+            human.push_str(&format!("; {words}"));
+            dangers.push(words);
+        }
+        let shown = entry_text(ctx, beside, ctx.style());
+        human.push_str(&format!(":\n{}", shown.text));
+        dangers.extend(shown.dangers);
+        beside_view = Some(BesideView { head: beside.into(), entry: shown.entry });
     }
-    let view = GetView { head: entry.into(), entry: masked, pending_beside: beside.map(EntryView::from) };
-    Ok(Answer::new("callboard.get/1", &view, human)?.warn(ctx.source_warnings()))
+    let view = GetView { head: entry.into(), entry: shown, pending_beside: beside_view };
+    let answer = Answer::new("callboard.get/1", &view, human)?.warn(ctx.source_warnings());
+    // A person reads them with the entry.
+    Ok(if ctx.global.json { answer.warn(dangers) } else { answer })
 }
 
-/// One entry in full, as `get` and `approve` show it; secrets are masked.
-pub fn entry_text(ctx: &Ctx, entry: &Entry, masked: Option<&Value>, style: Style) -> String {
+/// One entry in full.
+struct Shown {
+    /// For a person.
+    text: String,
+    /// As a value.
+    entry: Option<Value>,
+    /// What deserves a second look; the text has it too.
+    dangers: Vec<String>,
+}
+
+/// One entry in full. That of a project is shown as written, because
+/// it is to be judged; of others everything is masked that may be secret.
+fn entry_text(ctx: &Ctx, entry: &Entry, style: Style) -> Shown {
+    let project = entry.source.scope == Scope::Project;
+    let seen = if project { theirs(ctx, entry.id.as_str(), &entry.source) } else { None };
+    let clean = |text: &str| if seen.is_some() { printable(text).into_owned() } else { ctx.clean(text) };
+    let dangers = seen.as_ref().map(dangers).unwrap_or_default();
+    let shown = match &seen {
+        Some(seen) => Some(seen.entry.clone()),
+        None => masked_entry(&ctx.loaded, entry),
+    };
     let mut rows = vec![
         ("state", state_field(entry)),
         ("from", Field::new(entry.source.to_string())),
         ("hides", Field::new(entry.shadows.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))),
     ];
-    let keys: Vec<(String, String)> = match masked {
-        Some(Value::Object(map)) => map.iter().map(|(key, value)| (key.clone(), plain(value))).collect(),
+    let keys: Vec<(String, String)> = match &shown {
+        Some(Value::Object(map)) => map.iter().map(|(key, value)| (clean(key), plain(value))).collect(),
         Some(other) => vec![("entry".to_owned(), other.to_string())],
         None => Vec::new(),
     };
-    rows.extend(keys.iter().map(|(key, value)| (key.as_str(), Field::new(ctx.clean(value)))));
+    rows.extend(keys.iter().map(|(key, value)| (key.as_str(), Field::new(clean(value)))));
+    rows.push(("warning", Field::toned(dangers.join("\n"), Tone::Warn)));
     let issues: Vec<String> = entry.issues.iter().map(|issue| ctx.clean(&issue_text(issue))).collect();
     rows.push(("issues", Field::toned(issues.join("\n"), Tone::Warn)));
-    format!("{}\n{}", style.paint(Tone::Strong, &ctx.clean(&name(entry))), sheet(&rows, style))
+    let text = format!("{}\n{}", style.paint(Tone::Strong, &ctx.clean(&name(entry))), sheet(&rows, style));
+    Shown { text, entry: shown, dangers }
 }
 
 fn issue_text(issue: &Issue) -> String {
@@ -258,6 +297,8 @@ fn issue_text(issue: &Issue) -> String {
 /// A JSON value for a person: texts bare, lists of texts as words, objects one key per line.
 fn plain(value: &Value) -> String {
     match value {
+        // A line of a value must not pass for a line of ours.
+        Value::String(text) if text.contains(['\n', '\r']) => text::quoted(text),
         Value::String(text) => text.clone(),
         Value::Array(items) if items.iter().all(Value::is_string) => {
             items.iter().filter_map(Value::as_str).map(word).collect::<Vec<_>>().join(" ")

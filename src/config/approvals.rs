@@ -126,6 +126,8 @@ pub struct Request {
     pub reads: Vec<String>,
     /// What it wants to be allowed beyond an ordinary entry, in words of the entry.
     pub grants: Vec<String>,
+    /// The user's own entry of that name, which it would replace.
+    pub replaces: Option<Source>,
     /// Whether it is approved already, exactly as it stands.
     pub approved: bool,
 }
@@ -196,8 +198,15 @@ pub fn request(loaded: &Loaded, options: &LoadOptions, name: &str) -> Result<Req
         program,
         reads: raw::env_reads(&raw),
         grants: grants(definition, &raw),
+        replaces: replaces(loaded, name),
         approved: verdict == Verdict::Approved,
     })
+}
+
+/// The user's own entry of a name, as long as that is the one in force.
+pub fn replaces(loaded: &Loaded, name: &str) -> Option<Source> {
+    let own = loaded.servers.get(name).filter(|entry| entry.source.scope == Scope::User);
+    own.map(|entry| entry.source.clone())
 }
 
 /// What an entry asks for that counts only because an approval showed it.

@@ -38,8 +38,18 @@ pub fn credentials(entry: &Map<String, Value>, has_form: &dyn Fn(&str) -> bool) 
     found
 }
 
+/// Where in a word of a command line the characters end that a credential can have.
+pub(super) fn ends_of_run(text: &str) -> usize {
+    let ends = |c: char| c.is_whitespace() || ";|&()<>`'\"$".contains(c);
+    if text.contains("://") || !expand::has_literal(text) {
+        text.len()
+    } else {
+        text.find(ends).unwrap_or(text.len())
+    }
+}
+
 /// Whether the value of that name is a credential in clear.
-fn is_one(name: &str, text: &str, has_form: &dyn Fn(&str) -> bool) -> bool {
+pub(super) fn is_one(name: &str, text: &str, has_form: &dyn Fn(&str) -> bool) -> bool {
     if !expand::has_literal(text) {
         return false;
     }
@@ -55,13 +65,18 @@ fn is_one(name: &str, text: &str, has_form: &dyn Fn(&str) -> bool) -> bool {
 
 /// Whether an address has a password, or a credential in its path or query.
 fn in_url(url: &str) -> bool {
+    !of_address(url).is_empty()
+}
+
+/// The credentials in clear in an address, longest first.
+pub(super) fn of_address(url: &str) -> Vec<secret::SecretText> {
     let mut collector = Collector::default();
     collector.url(url);
     let told = |value: &secret::SecretText| {
         let value = value.reveal();
         expand::has_literal(value) && !value.contains("%7B")
     };
-    collector.finish().iter().any(told)
+    collector.finish().into_iter().filter(told).collect()
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ pub mod mask;
 pub mod merge;
 pub mod raw;
 mod raw_target;
+pub mod reveal;
 pub mod secret;
 pub mod secret_store;
 pub mod secret_uses;

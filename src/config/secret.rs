@@ -233,7 +233,7 @@ fn mask_arg(arg: &str) -> String {
 }
 
 /// Splits `name=value` and `Name: value`.
-fn split_named(arg: &str) -> Option<(&str, &str)> {
+pub(super) fn split_named(arg: &str) -> Option<(&str, &str)> {
     let at = arg.find(['=', ':'])?;
     let (name, value) = (&arg[..at], &arg[at + 1..]);
     let header = arg.as_bytes()[at] == b':';

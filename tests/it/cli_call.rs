@@ -552,12 +552,15 @@ const USES: [&[&str]; 7] = [
     &["mcp", "check", "s"],
 ];
 
+/// Variables and flags of a run, and the code that it ends with.
+type Run<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str], &'a str);
+
 #[test]
 fn a_named_source_that_can_not_be_read_ends_a_use_before_anything_starts() {
     let (home, trace) = with_server(&[]);
     let broken = home.project().join("broken.json");
     std::fs::write(&broken, "{ oops").unwrap();
-    let runs: [(&[(&str, &str)], &[&str], &str); 6] = [
+    let runs: [Run<'_>; 6] = [
         (&[], &["--mcp-config", "broken.json"], "config_syntax"),
         (&[], &["--mcp-config", "nofile.json"], "config_unreadable"),
         (&[("CALLBOARD_MCP_CONFIG", "typo.json")], &[], "config_unreadable"),
