@@ -117,7 +117,7 @@ fn run(argv: Vec<OsString>) -> Exit {
     let cli = match parse(&argv, term) {
         Ok(cli) => cli,
         Err(usage::Refused::Help(text)) => {
-            return out::tell(&out::Printed { stdout: text, stderr: String::new() }, Exit::Ok);
+            return out::tell(&out::Printed { stdout: text, ..out::Printed::default() }, Exit::Ok);
         }
         Err(usage::Refused::Missing(help)) if !json => {
             out::write_stderr(&help);

@@ -241,15 +241,28 @@ pub struct Printed {
     pub stdout: String,
     /// For stderr.
     pub stderr: String,
+    /// Whether `stdout` is JSON, which a screen gets in another spelling of the same value.
+    pub is_json: bool,
+}
+
+impl Printed {
+    /// What goes to stdout: byte for byte, but for a screen.
+    fn for_stdout(&self, screen: bool) -> std::borrow::Cow<'_, str> {
+        if screen && self.is_json {
+            text::json_for_screens(&self.stdout).into()
+        } else {
+            self.stdout.as_str().into()
+        }
+    }
 }
 
 /// One answer as text for both streams.
 pub fn answer_text(answer: &Answer, json: bool, stderr: Style) -> Printed {
     if json {
         let view = OkView { schema: answer.schema, ok: true, data: &answer.data, warnings: &answer.warnings };
-        return Printed { stdout: json_line(&view), stderr: String::new() };
+        return Printed { stdout: json_line(&view), stderr: String::new(), is_json: true };
     }
-    let mut printed = Printed { stdout: with_newline(&answer.human), stderr: String::new() };
+    let mut printed = Printed { stdout: with_newline(&answer.human), ..Printed::default() };
     warnings_text(&answer.warnings, stderr, &mut printed.stderr);
     printed
 }
@@ -258,7 +271,7 @@ pub fn answer_text(answer: &Answer, json: bool, stderr: Style) -> Printed {
 pub fn failure_text(schema: &str, failure: &Failure, json: bool, stderr: Style) -> Printed {
     if json {
         let view = ErrView { schema, ok: false, error: failure.view(), warnings: &failure.warnings };
-        return Printed { stdout: json_line(&view), stderr: String::new() };
+        return Printed { stdout: json_line(&view), stderr: String::new(), is_json: true };
     }
     let mut text = String::new();
     warnings_text(&failure.warnings, stderr, &mut text);
@@ -272,7 +285,7 @@ pub fn failure_text(schema: &str, failure: &Failure, json: bool, stderr: Style) 
         text.push_str(fix.trim_end());
         text.push('\n');
     }
-    Printed { stdout: String::new(), stderr: text }
+    Printed { stderr: text, ..Printed::default() }
 }
 
 fn warnings_text(warnings: &[String], style: Style, out: &mut String) {
@@ -286,7 +299,7 @@ fn warnings_text(warnings: &[String], style: Style, out: &mut String) {
 
 fn json_line(view: &impl Serialize) -> String {
     // Strings, numbers and raw values only: this can't fail.
-    let mut line = text::json_for_screens(&serde_json::to_string(view).unwrap_or_default());
+    let mut line = serde_json::to_string(view).unwrap_or_default();
     line.push('\n');
     line
 }
@@ -300,7 +313,7 @@ fn with_newline(text: &str) -> String {
 /// went away has seen what it wanted.
 pub fn tell(printed: &Printed, exit: Exit) -> Exit {
     write_stderr(&printed.stderr);
-    match to_stdout(&printed.stdout) {
+    match to_stdout(&printed.for_stdout(io::stdout().is_terminal())) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             let failure = Failure::io(Exit::Unhealthy, format!("can't write the answer to stdout: {error}"))
                 .fix("what was asked for is done, only its answer is lost; check where stdout goes");
@@ -348,14 +361,20 @@ mod tests {
     #[test]
     fn an_answer_for_people_keeps_warnings_off_stdout() {
         let printed = answer_text(&answer(), false, Style::PLAIN);
-        assert_eq!(printed, Printed { stdout: "nothing\n".into(), stderr: "warning: odd\n".into() });
+        assert_eq!(
+            printed,
+            Printed { stdout: "nothing\n".into(), stderr: "warning: odd\n".into(), is_json: false }
+        );
     }
 
     #[test]
     fn a_failure_tells_error_and_fix_on_stderr() {
         let failure = Failure::usage("no").fix("do that");
         let printed = failure_text("callboard.error/1", &failure, false, Style::PLAIN);
-        assert_eq!(printed, Printed { stdout: String::new(), stderr: "error: no\nfix: do that\n".into() });
+        assert_eq!(
+            printed,
+            Printed { stdout: String::new(), stderr: "error: no\nfix: do that\n".into(), is_json: false }
+        );
     }
 
     #[test]
@@ -384,14 +403,16 @@ mod tests {
         let raw = "{\"t\":\"a\u{9b}31m\u{202e}b\u{2028}\\\\\u{85}é😀\u{7f}\"}";
         let answer =
             Answer::new("callboard.call/1", &RawValue::from_string(raw.into()).unwrap(), "").unwrap();
-        let printed = answer_text(&answer, true, Style::PLAIN).stdout;
+        let printed = answer_text(&answer, true, Style::PLAIN);
+        assert!(printed.for_stdout(false).contains(raw), "a program gets the bytes as they came");
+        let printed = printed.for_stdout(true).into_owned();
         let shown = r#""data":{"t":"a\u009b31m\u202eb\u2028\\\u0085é😀\u007f"}"#;
         assert!(printed.contains(shown), "{printed}");
         let value: serde_json::Value = serde_json::from_str(&printed).unwrap();
         assert_eq!(value["data"], serde_json::from_str::<serde_json::Value>(raw).unwrap());
         let failure = Failure::usage("no\u{9b}\u{2066}");
-        let printed = failure_text("callboard.error/1", &failure, true, Style::PLAIN).stdout;
-        assert!(printed.contains(r"no\u009b\u2066"), "{printed}");
+        let printed = failure_text("callboard.error/1", &failure, true, Style::PLAIN);
+        assert!(printed.for_stdout(true).contains(r"no\u009b\u2066"), "{printed:?}");
     }
 
     #[test]

@@ -270,7 +270,7 @@ async fn a_server_that_can_not_be_started_says_why() {
         "command not found: /no/such/program",
         "/etc/passwd may not be executed: permission denied",
         "the working directory /no/such/folder does not exist",
-        "the working directory /etc/passwd does not exist",
+        "the working directory /etc/passwd is no folder",
         "the command left with exit code 127",
         "the server was ended by signal 15 (SIGTERM); stderr: first words",
     ];
