@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use rustix::process::{Signal, getpgid, getpid, getppid, kill_process};
+use rustix::process::{Signal, getpid, getppid, kill_process};
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -66,6 +66,13 @@ pub(crate) fn start(server: &Arc<Server>) {
     }
 }
 
+/// By /proc: rustix takes the number 0 for impossible, which a group from outside a container has.
+fn own_group() -> i32 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    fields.split_ascii_whitespace().nth(2).and_then(|group| group.parse().ok()).unwrap_or(0)
+}
+
 fn trace_start(server: &Server) {
     if !server.trace.on() {
         return;
@@ -76,7 +83,7 @@ fn trace_start(server: &Server) {
         "start",
         json!({
             "ppid": getppid().map_or(0, |p| p.as_raw_nonzero().get()),
-            "pgid": getpgid(None).map_or(0, |p| p.as_raw_nonzero().get()),
+            "pgid": own_group(),
             "cwd": std::env::current_dir().map_or_else(|e| e.to_string(), |d| d.display().to_string()),
             "argv": std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect::<Vec<_>>(),
             "env": names,

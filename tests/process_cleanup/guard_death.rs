@@ -53,3 +53,25 @@ async fn a_lost_guard_is_told_and_the_server_comes_back() {
     runtime.shutdown().await;
     mark.assert_gone("after the shutdown");
 }
+
+/// In a container the session of the host is often one from outside, which has no number there.
+#[test]
+fn in_a_container_whose_session_came_from_outside_the_same_holds() {
+    let inside = |program: &std::path::Path, args: &[&str]| {
+        let mut command = std::process::Command::new("unshare");
+        command.args(["--pid", "--fork", "--kill-child", "--mount-proc"]).arg(program).args(args);
+        command.stdin(std::process::Stdio::null()).output()
+    };
+    if !inside("true".as_ref(), &[]).is_ok_and(|output| output.status.success()) {
+        println!("left out: this user may not make a process number space of its own (run it as root)");
+        return;
+    }
+    let me = std::env::current_exe().unwrap();
+    for name in
+        ["the_tree_of_a_killed_guard_is_ended_by_the_host", "a_lost_guard_is_told_and_the_server_comes_back"]
+    {
+        let output = inside(&me, &["--exact", &format!("guard_death::{name}")]).unwrap();
+        let told = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && told.contains("1 passed"), "{told}");
+    }
+}

@@ -11,7 +11,7 @@ use std::sync::Once;
 use std::time::Duration;
 
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, Signal, WaitOptions, getpid, getsid, set_child_subreaper, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, getpid, set_child_subreaper, waitpid};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
@@ -258,7 +258,9 @@ fn strays(guard: Identity) -> Vec<i32> {
 /// Whether a child of ours was one of a guard's: younger than the guard, in its session or in
 /// one that it made itself, never in ours, and no guard.
 fn is_stray(stat: &proc::Stat, guard: Identity) -> bool {
-    let ours = getsid(None).map(|session| session.as_raw_nonzero().get());
     let me = getpid().as_raw_nonzero().get();
-    stat.parent == me && ours != Ok(stat.session) && stat.start >= guard.start && stat.name != keeper::NAME
+    // By /proc, not by getsid: in a container our session may be one from outside, number 0,
+    // which rustix takes for impossible.
+    let ours = proc::stat(me).map(|me| me.session);
+    stat.parent == me && ours != Some(stat.session) && stat.start >= guard.start && stat.name != keeper::NAME
 }
