@@ -40,7 +40,7 @@ pub async fn starts(rounds: usize) -> Vec<(f64, f64)> {
 
 async fn start(faults: &[Option<Fault>]) -> f64 {
     let began = Instant::now();
-    let host = Runtime::start(host::plan(faults)).await.unwrap();
+    let host = Runtime::start(host::plan(faults, true)).await.unwrap();
     let wanted: Vec<_> = (0..faults.len()).filter(|slot| faults[*slot].is_none()).map(host::name).collect();
     let mut watch = host.watch(&wanted);
     let ready = async {

@@ -22,14 +22,16 @@ pub fn name(slot: usize) -> ServerId {
     ServerId::new(format!("s{slot:03}"))
 }
 
-/// A fleet with a server in each slot, sound (`None`) or faulty. All is as by default, except that
-/// faulty ones keep being faulty: no end of restarts, no breaker (but for those that never start).
-pub fn plan(faults: &[Option<Fault>]) -> RuntimePlan {
+/// A fleet with a server in each slot, sound (`None`) or faulty, with all settings as by default.
+/// `kept` lets faulty ones stay faulty: no end of restarts, no breaker (but for those that never start).
+pub fn plan(faults: &[Option<Fault>], kept: bool) -> RuntimePlan {
     let entries = faults.iter().enumerate().map(|(slot, fault)| match fault {
         None => entry(spec(slot, &["sound".to_owned()])),
         // Every start costs three programs: in a tight loop those would be all that is measured.
-        Some(fault @ Fault::ExitAtStart) => entry(spec(slot, &[format!("{fault:?}")])),
-        Some(fault) => entry(endless(spec(slot, &[format!("{fault:?}")]), RESTART_DELAY)),
+        Some(fault) if kept && *fault != Fault::ExitAtStart => {
+            entry(endless(spec(slot, &[format!("{fault:?}")]), RESTART_DELAY))
+        }
+        Some(fault) => entry(spec(slot, &[format!("{fault:?}")])),
     });
     of(entries.collect())
 }

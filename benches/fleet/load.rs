@@ -37,6 +37,8 @@ pub struct Load {
     pub faulty_rate: u32,
     /// How long.
     pub time: Duration,
+    /// Whether faulty ones are started again without end and never shut out, against the defaults.
+    pub kept: bool,
 }
 
 impl Load {
@@ -110,7 +112,7 @@ type Shared = Arc<Mutex<Tally>>;
 
 /// Starts the fleet, calls it, ends it.
 pub async fn run(load: Load, faults: &[Option<Fault>]) -> Run {
-    let host = Runtime::start(host::plan(faults)).await.unwrap();
+    let host = Runtime::start(host::plan(faults, load.kept)).await.unwrap();
     let sound: Vec<usize> = (0..load.servers).filter(|slot| !load.is_faulty(*slot)).collect();
     // In both runs the same are waited for, and then as long again as they took: the others start, too.
     let wanted: Vec<_> = sound.iter().map(|slot| host::name(*slot)).collect();

@@ -41,7 +41,7 @@ impl Report {
     /// The names of the columns.
     pub fn head(&self) {
         self.say(&format!(
-            "\nlatency of the sound servers, in ms, from the time a call was due\n{:<14} {:<8} {:>6} {:>8} \
+            "\nlatency of the sound servers, in ms, from the time a call was due\n{:<16} {:<8} {:>6} {:>8} \
              {:>8} {:>8} {:>8} {:>9} {:>6} {:>6} {:>6} {:>6} {:>6} {:>8} {:>9} {:>13}",
             "fleet",
             "faults",
@@ -80,7 +80,7 @@ impl Report {
         let met = goal.is_met(p99, more) && failed + wrong + moved == 0;
         let or = if goal.more_ms > 0.0 { format!(" or +{} ms", goal.more_ms) } else { String::new() };
         self.say(&format!(
-            "{name:<14} median of {} ratios: p50 × {p50:.2}, p99 × {p99:.2} ({more:+.2} ms; goal × {:.2}{or}), \
+            "{name:<16} median of {} ratios: p50 × {p50:.2}, p99 × {p99:.2} ({more:+.2} ms; goal × {:.2}{or}), \
              p99.9 × {p999:.2}; failed {failed}, wrong {wrong}, moved {moved}: {}\n",
             pairs.len(),
             goal.ratio,
@@ -100,7 +100,7 @@ impl Report {
         let failed: usize = run.failed.values().sum();
         let others = format!("{}/{}", run.others.0, run.others.1);
         self.say(&format!(
-            "{name:<14} {faults:<8} {count:>6} {p50:>8.2} {p99:>8.2} {p999:>8.2} {max:>8.2} {:>9.2} {failed:>6} \
+            "{name:<16} {faults:<8} {count:>6} {p50:>8.2} {p99:>8.2} {p999:>8.2} {max:>8.2} {:>9.2} {failed:>6} \
              {:>6} {:>6} {:>6.0} {:>6.0} {:>8} {:>9.1} {others:>13}",
             run.late.p99,
             run.misrouted + run.twice,
