@@ -64,6 +64,7 @@ const CRATES: [&[&str]; 7] = [
         "futures_util",
         "http",
         "http_body",
+        "h2",
         "hyper",
         "hyper_rustls",
         "hyper_util",

@@ -100,6 +100,21 @@ fn is_too_slow(error: &(dyn std::error::Error + 'static)) -> bool {
     false
 }
 
+/// Whether the server itself says that it did not begin with the request: it refused the stream, or its
+/// goodbye (GOAWAY) names an earlier one as the last that it took (RFC 9113 section 8.7). The HTTP
+/// library ends the streams behind the last one, and no others, with that goodbye.
+pub(super) fn is_unprocessed(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(h2) = error.downcast_ref::<h2::Error>() {
+            let refused = h2.is_reset() && h2.reason() == Some(h2::Reason::REFUSED_STREAM);
+            return h2.is_remote() && (refused || h2.is_go_away());
+        }
+        next = error.source();
+    }
+    false
+}
+
 /// An error and its causes in one line, without repeating what a cause repeats.
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut texts: Vec<String> = Vec::new();

@@ -210,7 +210,7 @@ impl Shared {
             )),
             HttpError::Request(error) => {
                 let fault = fault::of(&error, error.is_connect(), &self.target.shown, self.client.has_roots);
-                Miss::lost(fault)
+                Miss { not_run: fault::is_unprocessed(&error), ..Miss::lost(fault) }
             }
             HttpError::Body(error) => Miss::lost(fault::of(&error, false, &self.target.shown, true)),
         }

@@ -76,6 +76,8 @@ pub(super) enum Answer {
     Last(Box<Answer>),
     /// HTTP/2: the stream is refused, as one that did not run.
     Refused,
+    /// HTTP/2: a goodbye that names the stream before this one as the last that was taken.
+    NotTaken,
     /// HTTP/2: interim answers (103) without end.
     Hints,
     /// HTTP/1: these bytes, then those again and again without end.
@@ -349,7 +351,7 @@ async fn write<S: AsyncRead + AsyncWrite + Unpin>(socket: &mut S, answer: Answer
         Answer::Broken { feed } => {
             chunks(socket, "200 OK\r\ncontent-type: text/event-stream", feed, false).await
         }
-        Answer::Hangup | Answer::Refused | Answer::Hints => Wrote::Cut,
+        Answer::Hangup | Answer::Refused | Answer::NotTaken | Answer::Hints => Wrote::Cut,
         Answer::Last(answer) => match Box::pin(write(socket, *answer)).await {
             Wrote::Whole => Wrote::Cut,
             other => other,

@@ -1,13 +1,16 @@
 //! The HTTP/2 side of the scripted server: each request is a stream of one connection, a
 //! client that gives up on one resets it, and the connection stays.
 
-use std::task::Poll;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::{Request, Response};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -21,14 +24,19 @@ enum After {
     Stays,
     /// GOAWAY: what runs may end, nothing new begins.
     Ends,
+    /// GOAWAY, with that stream as the last that was taken.
+    EndsBehind(u32),
     /// It breaks off.
     Breaks,
 }
 
 pub(super) async fn serve(socket: impl AsyncRead + AsyncWrite + Unpin, connection: usize, books: Books) {
-    let Ok(mut h2) = h2::server::handshake(socket).await else { return };
+    let mut socket = Both(Arc::new(Mutex::new(socket)));
+    let Ok(mut h2) = h2::server::handshake(socket.clone()).await else { return };
     let mut answers = JoinSet::new();
     let mut ends = false;
+    // Dropped, they would reset their streams.
+    let mut left_out = Vec::new();
     loop {
         tokio::select! {
             request = h2.accept() => match request {
@@ -38,13 +46,23 @@ pub(super) async fn serve(socket: impl AsyncRead + AsyncWrite + Unpin, connectio
                 }
                 _ => return,
             },
-            Some(after) = answers.join_next() => match after {
-                Ok(After::Stays) => {}
-                Ok(After::Ends) if !ends => {
+            Some(done) = answers.join_next() => match done {
+                Ok((After::Stays, _)) => {}
+                Ok((After::Ends, _)) if !ends => {
                     ends = true;
                     h2.graceful_shutdown();
                 }
-                Ok(After::Ends) => {}
+                Ok((After::Ends, _)) => {}
+                Ok((After::EndsBehind(last), respond)) => {
+                    left_out.push(respond);
+                    // Length 8, type GOAWAY, no flags, stream 0; the last stream, NO_ERROR. The library never
+                    // leaves out a stream that it has seen, and has nothing half-written now.
+                    let head = [0, 0, 8, 7, 0, 0, 0, 0, 0];
+                    let goodbye = [&head[..], &last.to_be_bytes(), &[0; 4]].concat();
+                    if socket.write_all(&goodbye).await.is_err() || socket.flush().await.is_err() {
+                        return;
+                    }
+                }
                 _ => return,
             },
         }
@@ -56,7 +74,7 @@ async fn answer(
     mut respond: SendResponse<Bytes>,
     connection: usize,
     books: Books,
-) -> After {
+) -> (After, SendResponse<Bytes>) {
     let (head, mut body) = request.into_parts();
     let mut text = Vec::new();
     while let Some(Ok(piece)) = body.data().await {
@@ -74,7 +92,8 @@ async fn answer(
         connection,
     };
     let answer = books.answer(seen);
-    write(&mut respond, answer, &books).await
+    let after = write(&mut respond, answer, &books).await;
+    (after, respond)
 }
 
 async fn write(respond: &mut SendResponse<Bytes>, answer: Answer, books: &Books) -> After {
@@ -116,6 +135,7 @@ async fn write(respond: &mut SendResponse<Bytes>, answer: Answer, books: &Books)
             respond.send_reset(Reason::REFUSED_STREAM);
             After::Stays
         }
+        Answer::NotTaken => After::EndsBehind(u32::from(respond.stream_id()) - 2),
         Answer::Hints => {
             let hint = || Response::builder().status(103).header("link", "</x>").body(()).unwrap();
             loop {
@@ -162,5 +182,34 @@ async fn pieces(
                 return After::Stays;
             }
         }
+    }
+}
+
+/// A socket for two: the HTTP library, and frames that it would not write.
+struct Both<S>(Arc<Mutex<S>>);
+
+impl<S> Clone for Both<S> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Both<S> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.0.lock().unwrap()).poll_read(cx, buf)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Both<S> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut *self.0.lock().unwrap()).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.0.lock().unwrap()).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.0.lock().unwrap()).poll_shutdown(cx)
     }
 }

@@ -146,13 +146,36 @@ async fn a_connection_that_breaks_off_fails_the_call_and_sends_it_no_second_time
 }
 
 #[tokio::test]
-async fn a_stream_that_the_server_refuses_fails_its_call_alone_and_is_not_sent_again() {
+async fn a_stream_that_the_server_refuses_fails_its_call_alone_as_one_that_was_not_sent() {
     let rig = http2(ProtocolChoice::Auto, legacy2(|_| Answer::Refused)).await;
     let error = rig.fault("tools/call").await;
     assert!(matches!(error.fault, ExchangeFault::Lost(_)), "{error:?}");
+    assert_eq!(error.delivery, Delivery::NotSent, "{error:?}");
     assert_eq!(rig.server.calls("tools/call").len(), 1);
     rig.call("tools/list").await.unwrap();
     assert_eq!(connections(&rig), 1);
+}
+
+#[tokio::test]
+async fn a_goodbye_that_leaves_a_call_out_says_that_it_was_not_sent() {
+    let rig = http2(
+        ProtocolChoice::Auto,
+        legacy2(|seen| match seen.json()["params"]["taken"].as_bool() {
+            Some(true) => Answer::Silence,
+            _ => Answer::NotTaken,
+        }),
+    )
+    .await;
+    let taken = rig.start_with("tools/call", r#"{"taken":true}"#, |_| {});
+    rig.server.until("the first arrived", |s| s.iter().any(|s| s.method() == "tools/call")).await;
+    let error = rig.fault("tools/call").await;
+    assert!(matches!(error.fault, ExchangeFault::Lost(_)), "{error:?}");
+    assert_eq!(error.delivery, Delivery::NotSent, "{error:?}");
+    assert_eq!(rig.server.calls("tools/call").len(), 2, "each once");
+    // A new connection takes the next one, and the end of the old one says nothing of the call that it has.
+    rig.call("tools/list").await.unwrap();
+    assert_eq!(connections(&rig), 2);
+    rig.link.cancel(taken.id, "enough");
 }
 
 #[tokio::test]
