@@ -14,6 +14,8 @@
     reason = "a bench measures, plays peers and prints"
 )]
 
+#[path = "../entry.rs"]
+mod entry;
 mod peer;
 mod rungs;
 

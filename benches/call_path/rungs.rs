@@ -20,6 +20,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::entry::entry;
 use crate::{Load, Measured, peer};
 
 /// Where the server is.
@@ -273,19 +274,7 @@ async fn actors(rung: Rung, place: Where, load: Load) -> Measured {
     if place == Where::InProcess {
         plan.in_process.insert(id.clone(), duplex(load));
     }
-    plan.servers.entries.push(Entry {
-        id: id.clone(),
-        source: Source { scope: Scope::Flag, origin: "bench".into() },
-        shadows: Vec::new(),
-        state: EntryState::Ready(Arc::new(spec)),
-        issues: Vec::new(),
-        hash: String::new(),
-        transport: "stdio",
-        summary: String::new(),
-        label: None,
-        description: None,
-        required: false,
-    });
+    plan.servers.entries.push(entry(spec));
     let runtime = Runtime::start(plan).await.unwrap();
     runtime.settle(&[], Duration::from_secs(10)).await;
     let frontend = runtime.frontend();

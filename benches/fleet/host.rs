@@ -1,18 +1,16 @@
 //! The host of a fleet: its plan, and what is looked at before it ends.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
-use callboard::config::spec::{
-    BreakerSpec, Entry, EntryState, RestartSpec, Scope, SecretText, ServerSpec, Source, TransportSpec,
-};
+use callboard::config::spec::{BreakerSpec, Entry, RestartSpec, SecretText, ServerSpec, TransportSpec};
 use callboard::id::{Generation, ServerId};
 use callboard::runtime::{Runtime, RuntimePlan};
 use callboard::transport::guard::Guarding;
 use callboard::view::LifeState;
 
 use crate::child::Fault;
+use crate::entry::entry;
 
 /// Delay of the restarts of servers that crash; the law would slow them down, and give up.
 const RESTART_DELAY: Duration = Duration::from_millis(200);
@@ -66,22 +64,6 @@ fn endless(spec: ServerSpec, delay: Duration) -> ServerSpec {
     let restart = RestartSpec { max: 0, min_delay: delay, max_delay: delay, ..RestartSpec::default() };
     let breaker = BreakerSpec { failures: 0, ..BreakerSpec::default() };
     ServerSpec { restart, breaker, ..spec }
-}
-
-fn entry(spec: ServerSpec) -> Entry {
-    Entry {
-        id: spec.id.clone(),
-        source: Source { scope: Scope::Flag, origin: "bench".into() },
-        shadows: Vec::new(),
-        issues: Vec::new(),
-        hash: spec.id.to_string(),
-        transport: "stdio",
-        summary: String::new(),
-        label: None,
-        description: None,
-        required: false,
-        state: EntryState::Ready(Arc::new(spec)),
-    }
 }
 
 /// Which process serves each slot of `slots`, once all of them are ready.

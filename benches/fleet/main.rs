@@ -18,6 +18,8 @@
 
 mod child;
 mod ends;
+#[path = "../entry.rs"]
+mod entry;
 mod host;
 mod load;
 mod pairs;

@@ -4,13 +4,14 @@
 //!
 //! `cargo bench --bench memory`
 
+#[path = "../entry.rs"]
+mod entry;
 #[path = "../call_path/peer.rs"]
 mod peer;
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use callboard::config::spec::{Entry, EntryState, Scope, SecretText, ServerSpec, Source, TransportSpec};
+use callboard::config::spec::{Entry, SecretText, ServerSpec, TransportSpec};
 use callboard::runtime::{Runtime, RuntimePlan};
 use callboard::transport::guard::Guarding;
 
@@ -65,7 +66,7 @@ fn guarded(guard: Option<Guarding>) -> (f64, (u64, u64)) {
     let Ok(runtime) = runtime else { return (0.0, (0, 0)) };
     let ready = async |count: usize| {
         let mut plan = RuntimePlan { guard: guard.clone(), ..RuntimePlan::default() };
-        plan.servers.entries = (0..count).map(entry).collect();
+        plan.servers.entries = (0..count).map(idle).collect();
         let host = Runtime::start(plan).await.ok()?;
         host.settle(&[], Duration::from_secs(30)).await;
         Some(host)
@@ -101,7 +102,7 @@ fn measure(count: usize) -> (u64, u64) {
     let Ok(runtime) = runtime else { return (0, 0) };
     runtime.block_on(async {
         let mut plan = RuntimePlan::default();
-        plan.servers.entries = (0..count).map(entry).collect();
+        plan.servers.entries = (0..count).map(idle).collect();
         let Ok(host) = Runtime::start(plan).await else { return (0, 0) };
         host.settle(&[], Duration::from_secs(30)).await;
         let weight = weight();
@@ -110,7 +111,7 @@ fn measure(count: usize) -> (u64, u64) {
     })
 }
 
-fn entry(number: usize) -> Entry {
+fn idle(number: usize) -> Entry {
     let name = format!("idle{number}");
     let program = std::env::current_exe().map(|path| path.display().to_string()).unwrap_or_default();
     let transport = TransportSpec::Stdio {
@@ -119,20 +120,7 @@ fn entry(number: usize) -> Entry {
         env: Vec::new(),
         cwd: None,
     };
-    let spec = ServerSpec::new(&name, transport);
-    Entry {
-        id: spec.id.clone(),
-        source: Source { scope: Scope::Flag, origin: "bench".into() },
-        shadows: Vec::new(),
-        issues: Vec::new(),
-        hash: name,
-        transport: "stdio",
-        summary: String::new(),
-        label: None,
-        description: None,
-        required: false,
-        state: EntryState::Ready(Arc::new(spec)),
-    }
+    entry::entry(ServerSpec::new(&name, transport))
 }
 
 fn weight() -> (u64, u64) {

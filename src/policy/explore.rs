@@ -27,13 +27,30 @@ pub(crate) fn explore<S, E>(
     first: S,
     events: &[E],
     step: impl Fn(&S, &E) -> Option<S>,
-    mut check: impl FnMut(&S, &E, &S),
+    check: impl FnMut(&S, &E, &S),
 ) -> Explored
 where
     S: Clone + Eq + Hash + Debug,
     E: Debug,
 {
-    let mut seen: HashSet<S> = HashSet::from([first.clone()]);
+    explore_by(S::clone, first, events, step, check)
+}
+
+/// The same for states of which those with the same `key` have the same future: only the first of
+/// them that is met goes on.
+pub(crate) fn explore_by<S, E, K>(
+    key: impl Fn(&S) -> K,
+    first: S,
+    events: &[E],
+    step: impl Fn(&S, &E) -> Option<S>,
+    mut check: impl FnMut(&S, &E, &S),
+) -> Explored
+where
+    S: Debug,
+    E: Debug,
+    K: Eq + Hash,
+{
+    let mut seen: HashSet<K> = HashSet::from([key(&first)]);
     let mut open = VecDeque::from([first]);
     let mut steps = 0;
     while let Some(state) = open.pop_front() {
@@ -41,7 +58,7 @@ where
             let Some(next) = step(&state, event) else { continue };
             steps += 1;
             check(&state, event, &next);
-            if seen.insert(next.clone()) {
+            if seen.insert(key(&next)) {
                 assert!(seen.len() <= STATES_MAX, "no end of states; the last one: {next:?}");
                 open.push_back(next);
             }

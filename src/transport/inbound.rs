@@ -255,15 +255,16 @@ impl Inbound {
                 self.notification(frame, method, params);
                 Vec::new()
             }
-            Ok(Envelope::Request { id, method, .. })
-                if self.is_ours(&frame[id.clone()], &frame[method.clone()]) =>
-            {
-                let id = std::str::from_utf8(&frame[id]).ok().and_then(|id| id.trim().parse().ok());
-                self.malformed(id, "it sends our own messages back: it is no MCP server", &frame);
-                Vec::new()
-            }
             Ok(Envelope::Request { id, method, .. }) => {
-                vec![self.answer(&frame[id], &String::from_utf8_lossy(&frame[method]))]
+                let (id, method) = (&frame[id], &frame[method]);
+                match self.ours(id, method) {
+                    Some(id) => {
+                        let cause = "it sends our own messages back: it is no MCP server";
+                        self.malformed(Some(id), cause, &frame);
+                        Vec::new()
+                    }
+                    None => vec![self.answer(id, &String::from_utf8_lossy(method))],
+                }
             }
             Err(error) => self.broken(frame, error),
         }
@@ -278,10 +279,13 @@ impl Inbound {
         }
     }
 
-    /// Whether a request is one of ours that came back, as from a program that copies its input.
-    fn is_ours(&self, id: &[u8], method: &[u8]) -> bool {
-        let id = std::str::from_utf8(id).ok().and_then(|id| id.trim().parse().ok());
-        matches!(method, b"initialize" | b"server/discover") && id.is_some_and(|id| self.is_waiting(id))
+    /// The number of a request that is one of ours and came back, as from a program that copies its input.
+    fn ours(&self, id: &[u8], method: &[u8]) -> Option<u64> {
+        if !matches!(method, b"initialize" | b"server/discover") {
+            return None;
+        }
+        let id = std::str::from_utf8(id).ok()?.trim().parse().ok()?;
+        self.is_waiting(id).then_some(id)
     }
 
     /// A message over the cap: fails the request that its head or tail names. Returns whether one was found.

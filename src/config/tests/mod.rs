@@ -9,3 +9,4 @@ mod rows;
 mod secrets;
 mod settings;
 mod sources;
+mod targets;

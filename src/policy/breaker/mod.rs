@@ -280,4 +280,8 @@ impl Breaker {
 }
 
 #[cfg(test)]
+mod explored;
+#[cfg(test)]
+mod model;
+#[cfg(test)]
 mod tests;

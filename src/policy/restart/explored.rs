@@ -3,15 +3,15 @@
 
 #![cfg(test)]
 
-use std::hash::{Hash, Hasher};
+use std::hash::Hash;
 
 use super::*;
-use crate::policy::explore::explore;
+use crate::policy::explore::explore_by;
 
 const STEP: Duration = Duration::from_secs(10);
 const MAX: u32 = 2;
 
-/// The law and the clock, equal to every other pair of the same future.
+/// The law and the clock.
 #[derive(Clone, Debug)]
 struct World {
     law: RestartLaw,
@@ -37,6 +37,7 @@ impl World {
         at.map(|at| (self.now - at).min(matters))
     }
 
+    /// The same for all of the same future.
     fn key(&self) -> impl Eq + Hash + std::fmt::Debug + use<> {
         let law = &self.law;
         let left = |due: &Monotonic| (*due - self.now, (self.now - *due).min(law.spec.window));
@@ -62,20 +63,6 @@ impl World {
             self.ago(law.last_demand, DEMAND_APART),
             self.restarts.iter().map(left).collect::<Vec<_>>(),
         )
-    }
-}
-
-impl PartialEq for World {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl Eq for World {}
-
-impl Hash for World {
-    fn hash<H: Hasher>(&self, into: &mut H) {
-        self.key().hash(into);
     }
 }
 
@@ -122,7 +109,7 @@ fn no_account_allows_more_restarts_than_the_law() {
     let events =
         [Event::Tick, Event::Start, Event::Ready, Event::Work, Event::Fail, Event::Forgive, Event::Demand];
     let (mut gave_up, mut on_demand) = (0, 0);
-    let explored = explore(first, &events, advance, |before, event, after| {
+    let explored = explore_by(World::key, first, &events, advance, |before, event, after| {
         let law = &after.law;
         // Paying all debts opens a new window; until then the window holds.
         let paid = matches!(before.law.phase, Phase::Ready { since, worked: true } if before.now - since >= STABLE_AFTER);
