@@ -1,5 +1,6 @@
-//! What the pure decisions cost, without any I/O: so far the wire, by size and shape of the message. Figures are
-//! the best of many rounds, and ratios to serde_json's quickest look at the same bytes, which builds nothing.
+//! What the pure decisions cost, without any I/O: the wire, by size and shape of the message, and the circuit
+//! breaker. Figures are the best of many rounds; those of the wire are told as ratios to serde_json's quickest
+//! look at the same bytes too, which builds nothing.
 //!
 //! `cargo bench --bench decisions`
 
@@ -9,6 +10,10 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
+use callboard::call::BreakerClass;
+use callboard::config::spec::BreakerSpec;
+use callboard::policy::breaker::{Admit, Breaker, Loss};
+use callboard::time::Monotonic;
 use callboard::wire::frame::Framer;
 use callboard::wire::splice::{self, AnswerSplice, MetaRewrite, RequestSplice};
 use callboard::wire::{envelope, era::Era, scan};
@@ -37,6 +42,36 @@ fn main() {
         row(name, &frame, "answer", answering(&frame), serde);
         row(name, &frame, "request", requesting(&frame), serde);
     }
+    println!("\n{:<18} {:>10}  (goal: 2 µs)", "breaker", "µs");
+    for (name, took) in breaker() {
+        println!("{name:<18} {:>10.3}", took.as_secs_f64() * 1e6);
+    }
+}
+
+/// One look of the breaker at a call, in each of its states; with the books of the call where it passes.
+fn breaker() -> [(&'static str, Duration); 3] {
+    let now = Monotonic::now();
+    let spec = BreakerSpec { failures: 1, ..BreakerSpec::default() };
+    let mut closed = Breaker::new(spec);
+    let passes = best_of(200, 1_000, || {
+        if let Admit::Pass(pass) = black_box(closed.admit(now, true)) {
+            black_box(closed.settle(pass, BreakerClass::Heal, Loss::None, now));
+        }
+    });
+    let mut open = Breaker::new(spec);
+    if let Admit::Pass(pass) = open.admit(now, true) {
+        open.settle(pass, BreakerClass::Trip, Loss::None, now);
+    }
+    let mut probed = open.clone();
+    let refuses = best_of(200, 1_000, || {
+        black_box(open.admit(now, true));
+    });
+    let later = now + spec.open_for;
+    let _ = probed.admit(later, true);
+    let probes = best_of(200, 1_000, || {
+        black_box(probed.admit(later, true));
+    });
+    [("closed, pass", passes), ("open, refusal", refuses), ("half-open, refusal", probes)]
 }
 
 /// Results of every kind that matters to a scan.
@@ -126,8 +161,12 @@ fn requesting(frame: &Bytes) -> Duration {
 }
 
 /// The shortest of many rounds; short ones are repeated within a round.
-fn best(frame: &Bytes, mut once: impl FnMut()) -> Duration {
+fn best(frame: &Bytes, once: impl FnMut()) -> Duration {
     let (rounds, repeats) = if frame.len() < 10_000 { (200, 200) } else { (60, 1) };
+    best_of(rounds, repeats, once)
+}
+
+fn best_of(rounds: u32, repeats: u32, mut once: impl FnMut()) -> Duration {
     let mut best = Duration::MAX;
     for _ in 0..rounds {
         #[expect(clippy::disallowed_methods, reason = "a bench reads the clock")]

@@ -17,6 +17,7 @@
 #[path = "../entry.rs"]
 mod entry;
 mod peer;
+mod refusal;
 mod rungs;
 
 use std::time::Duration;
@@ -101,6 +102,7 @@ fn main() {
             ladder(load, place);
         }
     }
+    refusal::tell(scale);
 }
 
 /// One rung, long enough for a profiler.
