@@ -31,6 +31,7 @@ mod naming;
 mod network;
 mod noise;
 mod paging;
+mod programs;
 mod promises;
 mod reload;
 mod resilience;
