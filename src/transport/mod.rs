@@ -27,7 +27,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use self::handshake::{CarrierKind, Established, HandshakeError};
 use self::inbound::{Inbound, InboundEnds};
@@ -258,7 +258,11 @@ pub struct ConnectError {
 /// One attempt to connect, seen from outside: its link stays reachable, so that whoever
 /// gives the attempt up can still end the process in order. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Attempt(Arc<Mutex<Tried>>);
+pub struct Attempt {
+    tried: Arc<Mutex<Tried>>,
+    /// Told of each process that was started.
+    started: Arc<Notify>,
+}
 
 #[derive(Debug, Default)]
 struct Tried {
@@ -269,7 +273,7 @@ struct Tried {
 
 impl Attempt {
     fn tried(&self) -> MutexGuard<'_, Tried> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tried.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn put(&self, link: Link) {
@@ -279,6 +283,15 @@ impl Attempt {
         tried.link = Some(link);
     }
 
+        drop(tried);
+        if spawned.is_some() {
+            self.started.notify_one();
+        }
+    }
+
+    /// Resolves when a process was started since the last time that this resolved.
+    pub async fn started(&self) {
+        self.started.notified().await;
     /// The last process that was started, and when (wall clock); also after its end.
     pub fn spawned(&self) -> Option<(SystemTime, u32)> {
         self.tried().spawned

@@ -4,10 +4,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use callboard::config::spec::{SecretText, TransportSpec};
+use callboard::config::spec::{SecretText, ServerSpec, TransportSpec};
 use callboard::runtime::Runtime;
 use callboard::transport::guard::Guarding;
 use callboard::view::LifeState;
+use callboard::view::history::What;
 
 use crate::support::bad::{program, until};
 use crate::support::{call, spec};
@@ -78,15 +79,62 @@ async fn few_spawns_run_at_once_and_a_server_that_hangs_holds_none() {
 /// Takes a lock, and gives it back some time after its server has left.
 const LOCKS: &str = r#"mkdir "$1" || exit 1; "$0"; sleep 0.4; rmdir "$1""#;
 
+/// A server that can't start while another one has the lock.
+fn locking(lock: &str) -> ServerSpec {
+    let mut one = spec("s");
+    let command = "/bin/sh".to_owned();
+    let args = ["-c", LOCKS, &program().display().to_string(), lock].map(SecretText::new).into();
+    let env = vec![("PATH".to_owned(), SecretText::new("/usr/local/bin:/usr/bin:/bin"))];
+    one.transport = TransportSpec::Stdio { command, args, env, cwd: None };
+    one
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_changed_entry_starts_when_the_process_that_it_replaces_has_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let lock = folder.path().join("lock").display().to_string();
+    let changed = |round: usize| {
+        let mut one = locking(&lock);
+        one.hash = format!("changed-{round}");
+        one.limits.queue = 10 + round;
+        plan(vec![one])
+    };
+    let runtime = Runtime::start(changed(0)).await.unwrap();
+    for round in 1..=4 {
+        until("it is ready", || runtime.status()[0].state == LifeState::Ready).await;
+        let generation = runtime.status()[0].generation;
+        // The second comes while the first is on its way.
+        let (first, second) = (changed(2 * round), changed(2 * round + 1));
+        let (first, second) = tokio::join!(runtime.reload(&first), runtime.reload(&second));
+        assert!(first.is_ok() && second.is_ok());
+        call(&runtime, "s", "t0").await.expect("it waits for the new one");
+        assert!(runtime.status()[0].generation > generation);
+        assert_eq!(runtime.status()[0].restarts, 0, "no start has failed");
+    }
+    runtime.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_is_shown_as_soon_as_it_runs() {
+    let mut one = spec("s");
+    let command = program().display().to_string();
+    let args = vec![SecretText::new("--never-initialize")];
+    one.transport = TransportSpec::Stdio { command, args, env: Vec::new(), cwd: None };
+    // Nothing else happens meanwhile.
+    (one.timeouts.connect, one.timeouts.max_start) = (Duration::from_secs(600), Duration::from_secs(900));
+    let runtime = Runtime::start(plan(vec![one])).await.unwrap();
+    until("its process is shown", || runtime.status()[0].pid.is_some()).await;
+    let view = runtime.status().remove(0);
+    assert_eq!(view.state, LifeState::Connecting);
+    assert!(view.history.records().any(|record| matches!(record.what, What::Spawned(_))), "{view:?}");
+    runtime.shutdown().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_process_starts_when_the_one_that_was_ended_on_purpose_has_left() {
     let folder = tempfile::tempdir().unwrap();
     let lock = folder.path().join("lock").display().to_string();
-    let mut one = spec("s");
-    let command = "/bin/sh".to_owned();
-    let args = ["-c", LOCKS, &program().display().to_string(), &lock].map(SecretText::new).into();
-    let env = vec![("PATH".to_owned(), SecretText::new("/usr/local/bin:/usr/bin:/bin"))];
-    one.transport = TransportSpec::Stdio { command, args, env, cwd: None };
+    let mut one = locking(&lock);
     one.idle_stop = Some(Duration::from_millis(500));
     let runtime = Runtime::start(plan(vec![one])).await.unwrap();
     let state = || runtime.status()[0].state;

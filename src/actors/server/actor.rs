@@ -41,6 +41,8 @@ pub(crate) struct ServerArgs {
     pub registry: RegistryRef,
     /// Keeps secrets out of views and errors.
     pub redactor: Arc<Redactor>,
+    /// Closes when the process of the entry that this one replaces has left.
+    pub replaced: Option<watch::Receiver<()>>,
     /// How often the lists of a server that does not announce changes are read again.
     pub poll: Option<Duration>,
     /// What it offered in an earlier run.
@@ -102,6 +104,10 @@ impl Actor for ServerActor {
                 state.connected(*connection);
             }
             ServerMsg::ConnectFailed(generation, error) if state.is_current(generation) => {
+            ServerMsg::Spawned(generation) if state.is_current(generation) => {
+                state.note_spawned();
+                state.dirty = true;
+            }
                 state.connect_failed(error);
             }
             ServerMsg::Ended(generation, fault) if state.is_current(generation) => state.lost(fault),
@@ -114,7 +120,8 @@ impl Actor for ServerActor {
             ServerMsg::Disconnected(generation) => state.disconnected(generation),
             ServerMsg::Files(how) => state.files_ended(how),
             // A stale event of an old generation changes nothing; dropping a stale connection ends it.
-            ServerMsg::Connected(..)
+            ServerMsg::Spawned(_)
+            | ServerMsg::Connected(..)
             | ServerMsg::ConnectFailed(..)
             | ServerMsg::Ended(..)
             | ServerMsg::Listed(..)

@@ -2,6 +2,7 @@
 //! only writer of all of it; everyone else reads the view it publishes.
 
 mod actor;
+mod attempt;
 mod breaker;
 mod call;
 mod calls;

@@ -153,6 +153,8 @@ pub(crate) enum ServerMsg {
     /// A timer ran out.
     Woke(Generation, Wake),
     /// The liveness check after an unanswered call is done; the answer is whether the server lives.
+    /// An attempt has started a process.
+    Spawned(Generation),
     Checked(Generation, bool),
     /// An ordered end of a connection is done.
     Disconnected(Generation),

@@ -72,6 +72,7 @@ async fn connection() -> Connection {
 /// One server actor with a registry, in its second generation, ready and listed.
 struct Stage {
     actor: ActorRef<ServerMsg>,
+            replaced: None,
     view: watch::Receiver<ServerView>,
     catalog: watch::Receiver<Arc<Catalog>>,
     registry: RegistryRef,
@@ -125,6 +126,7 @@ impl Stage {
         };
         self.view.wait_for(ready).await.unwrap();
     }
+            ServerMsg::Spawned(old),
 
     /// The view and the catalogue, once everything that was sent has been handled.
     async fn look(&self) -> (String, u64, Arc<Catalog>) {
@@ -161,6 +163,7 @@ async fn a_stale_event_of_an_old_generation_changes_nothing() {
             ServerMsg::Ended(old, fault()),
             ServerMsg::Ended(old, LinkFault::NeedsAuth("x".to_owned())),
             ServerMsg::Notified(old, all),
+        ServerMsg::Spawned(current),
             ServerMsg::Disconnected(old),
         ];
         for kind in ListKind::ALL {

@@ -32,7 +32,7 @@ use crate::time::{self, Monotonic};
 use crate::transport::handshake::Established;
 use crate::transport::http::MirroredParams;
 use crate::transport::link::Link;
-use crate::transport::{Attempt, ConnectError, Connection, LinkFault, LinkSettings, ProtocolChoice, connect};
+use crate::transport::{Attempt, ConnectError, Connection, LinkFault};
 use crate::view::history::{StartWhy, What};
 use crate::view::{LifeState, ParkReason, ServerView};
 use crate::wire::era::Revision;
@@ -87,7 +87,7 @@ pub(crate) struct ServerState {
     pub(super) restart_due: bool,
     pub(super) law: RestartLaw,
     pub(super) jitter: Jitter,
-    remembered: Option<Revision>,
+    pub(super) remembered: Option<Revision>,
     pub(super) rate: Option<RateLimit>,
     pub(super) bulkhead: Bulkhead<Waiter>,
     pub(super) breaker: Breaker,
@@ -202,73 +202,6 @@ impl ServerState {
                 let ended = self.disconnect().filter(|link| link.pid().is_some());
                 self.predecessor = ended.or(self.predecessor.take());
             }
-        }
-    }
-
-    fn begin_attempt(&mut self) {
-        self.generation = self.generation.next();
-        self.view.generation = self.generation;
-        self.timers.clear();
-        self.calls_lost = 0;
-        self.note(What::Started(self.starting));
-        let now = Monotonic::now();
-        self.law.started(now);
-        let connector = match &self.args.connector {
-            Ok(connector) => connector.clone(),
-            Err(fault) => {
-                let error = ConnectError { fault: fault.clone(), stderr: String::new() };
-                self.connect_failed(error);
-                return;
-            }
-        };
-        let timeouts = self.args.spec.timeouts;
-        self.wake_at("start", now + timeouts.connect, Wake::StartLimit);
-        let (attempt, settings, generation) = (Attempt::default(), self.link_settings(), self.generation);
-        let watched = attempt.clone();
-        let predecessor = self.predecessor.clone();
-        let work = async move {
-            // A process that was ended on purpose may hold a lock, a port or a file until it has left:
-            // its end is bounded. After a crash nobody waits.
-            if let Some(old) = predecessor {
-                old.close().await;
-            }
-            let limit = timeouts.max_start;
-            match tokio::time::timeout(limit, connect(&connector, &settings, &watched)).await {
-                Ok(Ok(connection)) => ServerMsg::Connected(generation, Box::new(connection)),
-                Ok(Err(error)) => ServerMsg::ConnectFailed(generation, error),
-                Err(_) => {
-                    let limit = humantime::format_duration(limit);
-                    let fault = LinkFault::TimedOut(format!(
-                        "the handshake got no answer within {limit} (max_start)"
-                    ));
-                    ServerMsg::ConnectFailed(
-                        generation,
-                        ConnectError { fault, stderr: watched.stderr_tail() },
-                    )
-                }
-            }
-        };
-        let handle = task::spawn(&self.me, work, move |lost| {
-            let fault = LinkFault::Network(format!("the connect task was lost: {lost:?}"));
-            ServerMsg::ConnectFailed(generation, ConnectError { fault, stderr: String::new() })
-        });
-        self.attempt = Some((attempt, handle));
-    }
-
-    fn link_settings(&self) -> LinkSettings {
-        use crate::config::spec::Protocol;
-        LinkSettings {
-            frame_max: self.args.spec.limits.frame_max,
-            protocol: match self.args.spec.protocol {
-                Protocol::Auto => ProtocolChoice::Auto,
-                Protocol::Legacy => ProtocolChoice::Legacy,
-                Protocol::Modern => ProtocolChoice::Modern,
-            },
-            remembered: self.remembered,
-            roots: self.args.roots.clone(),
-            list_timeout: self.args.spec.timeouts.list,
-            http: self.args.http.clone(),
-            spawns: self.args.spawns.clone(),
         }
     }
 

@@ -76,6 +76,30 @@ impl Answer {
     }
 }
 
+/// A server that has to end.
+struct Leaving {
+    server: ServerRef,
+    /// Closes when the one has left that it replaced itself.
+    before: Option<watch::Receiver<()>>,
+    /// Dropped when both have left: its successor waits for that.
+    tells: Option<watch::Sender<()>>,
+}
+
+impl Leaving {
+    fn of(child: Child, tells: Option<watch::Sender<()>>) -> Option<Self> {
+        let before = child.args.and_then(|args| args.replaced);
+        child.running.map(|(_, server)| Self { server, before, tells })
+    }
+
+    async fn left(self) {
+        self.server.stop().await;
+        if let Some(mut before) = self.before {
+            while before.changed().await.is_ok() {}
+        }
+        drop(self.tells);
+    }
+}
+
 /// A handle to the supervisor.
 #[derive(Clone, Debug)]
 pub(crate) struct SupervisorRef(pub ActorRef<SupervisorMsg>);
@@ -195,14 +219,14 @@ impl SupervisorState {
         done: oneshot::Sender<Vec<Change>>,
     ) {
         let wanted: BTreeSet<ServerId> = plan.iter().map(|planned| planned.entry.id.clone()).collect();
-        let mut gone: Vec<ServerRef> = Vec::new();
+        let mut gone: Vec<Leaving> = Vec::new();
         let mut changes = Vec::new();
         let removed: Vec<ServerId> =
             self.children.keys().filter(|id| !wanted.contains(*id)).cloned().collect();
         for id in removed {
             if let Some(child) = self.children.remove(&id) {
                 self.past = self.past.max(child.view.borrow().generation);
-                gone.extend(child.running.map(|(_, server)| server));
+                gone.extend(Leaving::of(child, None));
             }
             changes.push(Change::Removed(id));
         }
@@ -240,7 +264,7 @@ impl SupervisorState {
     }
 
     /// Takes over one planned entry; returns what that means, and the actor that it replaces.
-    fn replace(&mut self, planned: Planned, redactor: &Arc<Redactor>) -> (Change, Option<ServerRef>) {
+    fn replace(&mut self, planned: Planned, redactor: &Arc<Redactor>) -> (Change, Option<Leaving>) {
         let id = planned.entry.id.clone();
         let old = self.children.get_mut(&id);
         if let Some(child) = old.filter(|child| child.runs_as(&planned)) {
@@ -263,6 +287,8 @@ impl SupervisorState {
         }
         let kept = planned.kept.map(|kept| kept.of(generation.next()));
         if let (Some(kept), EntryState::Ready(spec)) = (&kept, &planned.entry.state) {
+        let waits = old.as_ref().is_some_and(|old| old.has_process(&planned));
+        let (tells, replaced) = waits.then(|| watch::channel(())).unzip();
             first.show_counts(&kept.catalog, &spec.filter);
             first.kept_from = Some(kept.at);
         }
@@ -276,6 +302,7 @@ impl SupervisorState {
                 remembered: planned.remembered,
                 poll: planned.poll,
                 kept: kept.clone(),
+                replaced,
                 view: view.clone(),
                 registry: self.args.registry.clone(),
                 redactor: redactor.clone(),
@@ -288,7 +315,7 @@ impl SupervisorState {
         };
         self.children.insert(id.clone(), Child::new(planned.entry, view, args, generation.next()));
         match old {
-            Some(child) => (Change::Changed(id), child.running.map(|(_, server)| server)),
+            Some(child) => (Change::Changed(id), Leaving::of(child, tells)),
             None => (Change::Added(id), None),
         }
     }
@@ -339,21 +366,20 @@ impl SupervisorState {
     fn shutdown(&mut self, done: oneshot::Sender<()>) {
         self.draining = true;
         self.publish();
-        let all =
-            self.children.values_mut().filter_map(|child| child.running.take()).map(|(_, server)| server);
-        let all = all.collect();
+        let all = self.children.values_mut().filter_map(|child| child.running.take());
+        let all = all.map(|(_, server)| Leaving { server, before: None, tells: None }).collect();
         self.end(all, Answer::Ended(done));
     }
 
     /// Ends these servers in parallel, then answers.
-    fn end(&mut self, servers: Vec<ServerRef>, answer: Answer) {
+    fn end(&mut self, servers: Vec<Leaving>, answer: Answer) {
         self.ending.retain(|task| !task.is_finished());
         if servers.is_empty() {
             answer.send();
             return;
         }
         let work = async move {
-            futures_util::future::join_all(servers.iter().map(ServerRef::stop)).await;
+            futures_util::future::join_all(servers.into_iter().map(Leaving::left)).await;
             SupervisorMsg::Gone(answer)
         };
         let (lost, _) = oneshot::channel();

@@ -13,8 +13,9 @@ use crate::actors::server::{ServerArgs, ServerRef};
 use crate::config::diff;
 use crate::config::spec::Entry;
 use crate::id::Generation;
-use crate::time::Monotonic;
-use crate::view::ServerView;
+use crate::time::{self, Monotonic};
+use crate::transport::{Connector, LinkFault};
+use crate::view::{LifeState, ParkReason, ServerView};
 
 /// Restarts of one server's *actor* (after a panic, a bug of ours) allowed in [`ACTOR_WINDOW`].
 pub(super) const ACTOR_RESTARTS_MAX: usize = 5;
@@ -55,6 +56,14 @@ impl Child {
             connector && args.roots == planned.roots
         };
         diff::same(&self.entry, &planned.entry) && self.args.as_ref().is_none_or(same_way)
+    }
+
+    /// Whether it and the planned entry both run as processes here: the second may need what the first holds.
+    pub(super) fn has_process(&self, planned: &Planned) -> bool {
+        let ours = self.args.as_ref().map(|args| &args.connector);
+        let is_process =
+            |connector: &Result<Connector, LinkFault>| matches!(connector, Ok(Connector::Stdio(..)));
+        ours.is_some_and(is_process) && is_process(&planned.connector)
     }
 
     /// A changed poll is no reason to start anew.
