@@ -3,6 +3,8 @@
 
 mod connectors;
 mod keeper;
+#[cfg(test)]
+mod panic_tests;
 mod reload;
 mod wait;
 

@@ -4,6 +4,8 @@
 pub mod directory;
 pub mod frontend;
 pub(crate) mod jitter;
+#[cfg(test)]
+pub(crate) mod panics;
 pub mod registry;
 pub(crate) mod root;
 pub mod server;

@@ -49,11 +49,13 @@ impl<M: Message, L: FnOnce(Lost) -> M> Drop for Report<M, L> {
 
 /// Spawns `work`; its result, or `lost`, is cast to `to`.
 #[expect(clippy::disallowed_methods, reason = "the one spawn of the actor floor; it reports exactly once")]
-pub(crate) fn spawn<M: Message>(
+pub(crate) fn spawn<M: Message, L: FnOnce(Lost) -> M + Send + 'static>(
     to: &ActorRef<M>,
     work: impl Future<Output = M> + Send + 'static,
-    lost: impl FnOnce(Lost) -> M + Send + 'static,
+    lost: L,
 ) -> TaskHandle {
+    #[cfg(test)]
+    let work = super::panics::in_task::<L, M>(work);
     let mut report = Report { to: to.clone(), lost: Some(lost) };
     // Not an `async` block: that would keep room for `work` twice.
     TaskHandle(tokio::spawn(work.map(move |message| {

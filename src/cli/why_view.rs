@@ -143,7 +143,7 @@ fn details(what: &What) -> (&'static str, Value) {
         What::StopAsked => ("stop_asked", Value::Null),
         What::Stopped => ("stopped", Value::Null),
         What::EntryChanged => ("entry_changed", Value::Null),
-        What::ActorFailed => ("actor_failed", Value::Null),
+        What::ActorFailed(text) => ("actor_failed", json!({"text": text.as_str()})),
     }
 }
 
@@ -270,7 +270,9 @@ fn calls(n: u64) -> String {
 
 fn tone_of(what: &What) -> Tone {
     match what {
-        What::StartFailed { .. } | What::Lost { .. } | What::Parked { .. } | What::ActorFailed => Tone::Bad,
+        What::StartFailed { .. } | What::Lost { .. } | What::Parked { .. } | What::ActorFailed(_) => {
+            Tone::Bad
+        }
         What::Late(_)
         | What::ListFailed { .. }
         | What::BreakerOpened { .. }

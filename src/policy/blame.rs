@@ -137,7 +137,7 @@ fn cure(view: &ServerView, cause: Cause) -> Option<String> {
 
 fn of_parked(view: &ServerView, reason: ParkReason) -> Verdict {
     let actor_failed =
-        view.history.records().next_back().is_some_and(|record| record.what == What::ActorFailed);
+        view.history.records().next_back().is_some_and(|record| matches!(record.what, What::ActorFailed(_)));
     let (fault, otherwise, waits) = match reason {
         ParkReason::Disabled => (Fault::Nobody, "it is turned off", "somebody to turn it on"),
         ParkReason::PendingApproval => (Fault::Nobody, "nobody approved it yet", "your approval"),

@@ -92,6 +92,11 @@ impl<W> Bulkhead<W> {
         self.waiting.retain(|waiter| !is_gone(waiter));
     }
 
+    /// The waiters, in order.
+    pub fn waiting_mut(&mut self) -> impl Iterator<Item = &mut W> {
+        self.waiting.iter_mut()
+    }
+
     /// Takes out all waiters, to refuse them.
     pub fn drain_waiting(&mut self) -> Vec<W> {
         self.waiting.drain(..).collect()

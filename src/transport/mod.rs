@@ -19,6 +19,8 @@ pub mod spawns;
 pub mod stderr;
 pub mod stdio;
 pub mod task;
+#[cfg(test)]
+pub(crate) mod testpeer;
 mod turn;
 pub mod waiting;
 pub mod watch;
@@ -281,8 +283,6 @@ impl Attempt {
         let mut tried = self.tried();
         tried.spawned = spawned.or(tried.spawned);
         tried.link = Some(link);
-    }
-
         drop(tried);
         if spawned.is_some() {
             self.started.notify_one();
@@ -292,6 +292,8 @@ impl Attempt {
     /// Resolves when a process was started since the last time that this resolved.
     pub async fn started(&self) {
         self.started.notified().await;
+    }
+
     /// The last process that was started, and when (wall clock); also after its end.
     pub fn spawned(&self) -> Option<(SystemTime, u32)> {
         self.tried().spawned

@@ -24,7 +24,7 @@ pub const LINE_WIDTH_MAX: usize = 500;
 pub const STDERR_LINES_MAX: usize = 6;
 
 /// One printable line without secrets. Cheap to clone.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Line(Arc<str>);
 
 impl Line {
@@ -240,8 +240,8 @@ pub enum What {
     Stopped,
     /// Its entry changed.
     EntryChanged,
-    /// Its actor failed, a bug of ours.
-    ActorFailed,
+    /// Its actor failed, a bug of ours; with what it said.
+    ActorFailed(Line),
 }
 
 impl What {
@@ -264,7 +264,7 @@ impl What {
             Self::ListFailed { text, .. } | Self::StartFailed { text, .. } | Self::Lost { text, .. } => {
                 text.0.len()
             }
-            Self::CallFailed { item, .. } => item.0.len(),
+            Self::CallFailed { item: text, .. } | Self::ActorFailed(text) => text.0.len(),
             Self::Stderr(lines) => lines.iter().map(|line| line.0.len() + size_of::<Line>()).sum(),
             Self::Parked { text, .. } | Self::BreakerOpened { last: text, .. } => {
                 text.as_ref().map_or(0, |text| text.0.len())

@@ -77,7 +77,7 @@ impl fmt::Display for What {
             Self::StopAsked => f.write_str("stop asked for"),
             Self::Stopped => f.write_str("stopped"),
             Self::EntryChanged => f.write_str("its entry changed"),
-            Self::ActorFailed => f.write_str("its actor failed, a bug of Callboard"),
+            Self::ActorFailed(text) => write!(f, "its actor failed, a bug of Callboard: {}", text.as_str()),
         }
     }
 }

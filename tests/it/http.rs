@@ -415,7 +415,17 @@ async fn mirrored_parameters_are_accepted_by_a_server_that_checks_them() {
 
 /// A runtime with one HTTP server of this name.
 pub(crate) async fn runtime(bad: &Bad, name: &str) -> callboard::runtime::Runtime {
+    tuned(bad, name, |_| {}).await
+}
+
+/// The same with another specification.
+pub(crate) async fn tuned(
+    bad: &Bad,
+    name: &str,
+    tune: impl FnOnce(&mut ServerSpec),
+) -> callboard::runtime::Runtime {
     let mut spec = support::spec(name);
+    tune(&mut spec);
     spec.transport =
         TransportSpec::Http { url: SecretText::new(bad.endpoint("/mcp").url), headers: Vec::new() };
     let mut plan = RuntimePlan::default();

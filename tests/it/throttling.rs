@@ -7,7 +7,7 @@ use callboard::call::{CallError, CallLimits, CallReply, Delivery, ErrorCode};
 use callboard::runtime::Runtime;
 use callboard::view::LifeState;
 
-use crate::http::{Bad, runtime};
+use crate::http::{Bad, runtime, tuned};
 use crate::support::bad::{PATIENCE, until};
 use crate::support::{call, request};
 
@@ -52,6 +52,37 @@ async fn a_call_whose_deadline_comes_before_the_end_of_the_pause_is_told_at_once
         assert!(refused.message.contains("asked to be left alone; try again in"), "{refused}");
     }
     assert_eq!((arrived(&bad), bad.executed()), (1, 0), "nothing is sent in the pause");
+    runtime.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_call_that_waits_for_a_place_when_a_pause_begins_is_told_of_the_pause() {
+    let bad = Bad::start("--http-fail 429x1:60@call").await;
+    let runtime = tuned(&bad, "s", |spec| spec.limits.in_flight = 1).await;
+    // Both are on their way before the first is put off; the second has no place.
+    let total = Duration::from_secs(30);
+    let (first, second) = tokio::join!(within(&runtime, total), within(&runtime, total));
+    for refused in [first.unwrap_err(), second.unwrap_err()] {
+        assert_eq!((refused.code, refused.delivery), (ErrorCode::RateLimited, Delivery::NotSent));
+        assert!(refused.retry_after.is_some_and(|wait| wait > Duration::from_secs(30)), "{refused:?}");
+    }
+    assert_eq!(runtime.status()[0].queued, 0);
+    assert_eq!((arrived(&bad), bad.executed()), (1, 0));
+    runtime.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_wait_for_a_place_is_no_limit_for_the_wait_in_a_pause() {
+    let bad = Bad::start("--http-fail 429x1:1@call").await;
+    let runtime = tuned(&bad, "s", |spec| {
+        spec.limits.in_flight = 1;
+        spec.timeouts.permit = Duration::from_millis(300);
+    })
+    .await;
+    let total = Duration::from_secs(30);
+    let (first, second) = tokio::join!(within(&runtime, total), within(&runtime, total));
+    assert!(!first.unwrap().is_error && !second.unwrap().is_error);
+    assert_eq!((arrived(&bad), bad.executed()), (3, 2));
     runtime.shutdown().await;
 }
 

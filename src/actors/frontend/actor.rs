@@ -16,25 +16,6 @@ use crate::catalog::merge::Catalog;
 pub(crate) enum FrontendMsg {
     /// Route this call.
     Call(Box<Submission>),
-    /// Fail, to see that it is mended.
-    #[cfg(test)]
-    Panic,
-}
-
-impl FrontendMsg {
-    #[cfg(not(test))]
-    fn into_call(self) -> Box<Submission> {
-        let Self::Call(call) = self;
-        call
-    }
-
-    #[cfg(test)]
-    fn into_call(self) -> Box<Submission> {
-        match self {
-            Self::Call(call) => call,
-            Self::Panic => panic!("asked to"),
-        }
-    }
 }
 
 /// What the front end is made of.
@@ -68,7 +49,9 @@ impl Actor for FrontendActor {
         message: FrontendMsg,
         state: &mut FrontendArgs,
     ) -> Result<(), ActorProcessingErr> {
-        let mut call = message.into_call();
+        #[cfg(test)]
+        crate::actors::panics::meet("frontend", &message);
+        let FrontendMsg::Call(mut call) = message;
         if call.reply.is_closed() {
             return Ok(());
         }

@@ -75,7 +75,7 @@ impl FrontendRef {
 }
 
 fn gone() -> CallError {
-    let text = "the host is shutting down; the call was dropped, and whether it ran is not known";
+    let text = "the host is shutting down, or met a bug of its own; the call was dropped, and whether it ran is not known";
     CallError::refused(ErrorCode::Draining, Phase::Admission, Origin::Host, text)
         .delivered(crate::call::Delivery::Unknown)
 }

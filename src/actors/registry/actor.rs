@@ -26,9 +26,6 @@ pub(crate) enum RegistryMsg {
     Merge,
     /// Answer: everything before has been published.
     CaughtUp(oneshot::Sender<()>),
-    /// Fail, to see that it is mended.
-    #[cfg(test)]
-    Panic,
 }
 
 /// A handle to the registry.
@@ -115,6 +112,8 @@ impl Actor for RegistryActor {
         message: RegistryMsg,
         state: &mut RegistryState,
     ) -> Result<(), ActorProcessingErr> {
+        #[cfg(test)]
+        crate::actors::panics::meet("registry", &message);
         match message {
             RegistryMsg::Publish(catalog, filter) => {
                 let id = catalog.server.clone();
@@ -129,8 +128,6 @@ impl Actor for RegistryActor {
                     return Ok(());
                 }
             }
-            #[cfg(test)]
-            RegistryMsg::Panic => panic!("asked to"),
             RegistryMsg::Keep(servers) => {
                 state.running = servers;
                 let RegistryState { running, servers, filters, settled, .. } = state;

@@ -78,6 +78,8 @@ impl Actor for ServerActor {
         _me: ActorRef<ServerMsg>,
         state: &mut ServerState,
     ) -> Result<(), ActorProcessingErr> {
+        #[cfg(test)]
+        crate::actors::panics::meet("server", &format_args!("PostStart"));
         state.begin();
         state.publish();
         Ok(())
@@ -89,6 +91,8 @@ impl Actor for ServerActor {
         message: ServerMsg,
         state: &mut ServerState,
     ) -> Result<(), ActorProcessingErr> {
+        #[cfg(test)]
+        crate::actors::panics::meet("server", &message);
         match message {
             ServerMsg::Call(submission) => state.take_call(submission),
             ServerMsg::Settled(settled) => state.settle(settled),
@@ -100,14 +104,14 @@ impl Actor for ServerActor {
             ServerMsg::Stop(done) => state.stop_asked(done),
             ServerMsg::Poll(every) => state.poll_every(every),
             ServerMsg::Republish => state.publish_catalog(),
-            ServerMsg::Connected(generation, connection) if state.is_current(generation) => {
-                state.connected(*connection);
-            }
-            ServerMsg::ConnectFailed(generation, error) if state.is_current(generation) => {
             ServerMsg::Spawned(generation) if state.is_current(generation) => {
                 state.note_spawned();
                 state.dirty = true;
             }
+            ServerMsg::Connected(generation, connection) if state.is_current(generation) => {
+                state.connected(*connection);
+            }
+            ServerMsg::ConnectFailed(generation, error) if state.is_current(generation) => {
                 state.connect_failed(error);
             }
             ServerMsg::Ended(generation, fault) if state.is_current(generation) => state.lost(fault),

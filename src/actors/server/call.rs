@@ -7,14 +7,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use super::msg::{Again, End, Settled, Submission, Told};
+use super::msg::{Again, End, HeldAnswer, Settled, Submission, Told};
 use super::outcome;
 use crate::call::{
     BreakerClass, CallError, CallEvent, CallReply, CallRequest, Delivery, ErrorCode, ItemKind, Origin, Phase,
 };
 use crate::config::child_env::Withheld;
 use crate::id::{Generation, ServerId};
-use crate::policy::breaker::{Loss, Pass};
+use crate::policy::breaker::Loss;
 use crate::policy::budget::{Budget, Limit};
 use crate::policy::replay;
 use crate::shaping::redact::Redactor;
@@ -31,7 +31,18 @@ pub(super) struct Go {
     pub generation: Generation,
     pub meta: Arc<MetaRewrite>,
     pub mirrored: Arc<MirroredParams>,
-    pub pass: Pass,
+    /// Whether it decides if the breaker closes.
+    pub is_probe: bool,
+}
+
+/// What the actor says to a call that waits.
+#[derive(Debug)]
+pub(super) enum Leave {
+    /// It may run.
+    Run(Go),
+    /// The server wants to be left alone for a while: from now on it waits for the end of that, up to
+    /// its own deadline, and hears of its turn here.
+    Wait(oneshot::Receiver<Result<Leave, CallError>>),
 }
 
 /// How a call gets its turn.
@@ -41,11 +52,7 @@ pub(super) enum Turn {
     Now(Go),
     /// When the actor says so, or with its refusal. `wait_max` is the limit of the wait
     /// for a place on a server that is ready; without it the call's own deadline holds.
-    Later {
-        turn: oneshot::Receiver<Result<Go, CallError>>,
-        wait_max: Option<std::time::Duration>,
-        pass: Pass,
-    },
+    Later { turn: oneshot::Receiver<Result<Leave, CallError>>, wait_max: Option<std::time::Duration> },
 }
 
 /// What all calls of one server share.
@@ -80,16 +87,15 @@ pub(super) async fn run(
     let call = submission.request.id;
     let go = match wait_for_turn(&mut submission, turn, &budget, &shared).await {
         Ok(go) => go,
-        Err(none) => {
-            let told = none.error.map(|error| {
+        Err(ended) => {
+            let told = ended.map(|error| {
                 let error = submission.told(error);
                 let told = Told::of(submission.request.name(), &error);
                 let _ = submission.reply.send(Err(error));
                 Box::new(told)
             });
             let end = End::Failed(BreakerClass::Neutral, told);
-            // A turn that came just as the caller left still holds a place.
-            return Settled { call, ran: none.held, pass: none.pass, end };
+            return Settled { call, end, held: None };
         }
     };
     let heard = go.link.heard();
@@ -100,12 +106,13 @@ pub(super) async fn run(
         }
         Err(error) => Ended::Failed(error),
     };
-    let (pass, generation) = (go.pass, go.generation);
+    let (generation, is_probe) = (go.generation, go.is_probe);
+    let mut held = None;
     let end = match ended {
         Ended::Answered(reply) => {
             let class = outcome::answered(&reply, shared.count_tool_errors);
             let elapsed = budget.elapsed(Monotonic::now());
-            let _ = submission.reply.send(Ok(CallReply {
+            let answer = CallReply {
                 body: reply.response.body.clone(),
                 id: reply.response.id.clone(),
                 is_error: reply.response.is_error,
@@ -113,8 +120,8 @@ pub(super) async fn run(
                 server: shared.server.clone(),
                 generation,
                 elapsed,
-            }));
-            drop(submission.permit);
+            };
+            held = answer_or_hold(submission, Ok(answer), is_probe);
             End::Answered(class)
         }
         Ended::Unanswered(error) => {
@@ -134,52 +141,63 @@ pub(super) async fn run(
             let class = error.class;
             let error = submission.told(error);
             let told = Told::of(submission.request.name(), &error);
-            let _ = submission.reply.send(Err(error));
+            held = answer_or_hold(submission, Err(error), is_probe);
             End::Failed(class, Some(Box::new(told)))
         }
         Ended::Abandoned => {
             End::Failed(BreakerClass::Neutral, Some(Box::new(Told::left(submission.request.name()))))
         }
     };
-    Settled { call, ran: true, pass, end }
+    Settled { call, end, held }
 }
 
-struct NoTurn {
-    error: Option<CallError>,
-    held: bool,
-    pass: Pass,
+/// Answers the caller, but for a probe: its answer goes out when the breaker knows of it.
+fn answer_or_hold(
+    submission: Box<Submission>,
+    answer: Result<CallReply, CallError>,
+    is_probe: bool,
+) -> Option<Box<HeldAnswer>> {
+    let answer = HeldAnswer { submission, answer };
+    if is_probe {
+        return Some(Box::new(answer));
+    }
+    answer.send();
+    None
 }
 
+/// Leave to run, or what its caller is told unless it left.
 async fn wait_for_turn(
     submission: &mut Submission,
     turn: Turn,
     budget: &Budget,
     shared: &Shared,
-) -> Result<Go, NoTurn> {
-    let (mut turn, wait_max, pass) = match turn {
+) -> Result<Go, Option<CallError>> {
+    let (mut turn, mut wait_max) = match turn {
         Turn::Now(go) => return Ok(go),
-        Turn::Later { turn, wait_max, pass } => (turn, wait_max, pass),
+        Turn::Later { turn, wait_max } => (turn, wait_max),
     };
     let began = Monotonic::now();
-    let until = wait_max.map_or(budget.deadline(), |wait| budget.deadline().min(began + wait));
-    let ended = tokio::select! {
-        biased;
-        answer = &mut turn => return match answer {
-            Ok(Ok(go)) => Ok(go),
-            Ok(Err(error)) => Err(NoTurn { error: Some(error.about(submission.request.name())), held: false, pass }),
-            Err(_) => Err(NoTurn { error: Some(outcome::actor_gone(&shared.server)), held: false, pass }),
-        },
-        () = submission.reply.closed() => None,
-        () = tokio::time::sleep_until(until.into_tokio()) => {
-            let waited = Monotonic::now().since(began);
-            Some(outcome::wait_ended(&shared.server, submission.request.name(), waited, wait_max.is_some()))
-        }
-    };
-    turn.close();
-    // Leave granted in this very moment is given back by settling as one that ran.
-    let granted = turn.try_recv().ok().and_then(Result::ok);
-    let pass = granted.as_ref().map_or(pass, |go| go.pass);
-    Err(NoTurn { error: ended, held: granted.is_some(), pass })
+    loop {
+        let until = wait_max.map_or(budget.deadline(), |wait| budget.deadline().min(began + wait));
+        // Leave that is granted in the very moment of the end is given back with what the actor knows of it.
+        return Err(tokio::select! {
+            biased;
+            answer = &mut turn => match answer {
+                Ok(Ok(Leave::Run(go))) => return Ok(go),
+                Ok(Ok(Leave::Wait(next))) => {
+                    (turn, wait_max) = (next, None);
+                    continue;
+                }
+                Ok(Err(error)) => Some(error.about(submission.request.name())),
+                Err(_) => Some(outcome::actor_gone(&shared.server)),
+            },
+            () = submission.reply.closed() => None,
+            () = tokio::time::sleep_until(until.into_tokio()) => {
+                let waited = Monotonic::now().since(began);
+                Some(outcome::wait_ended(&shared.server, submission.request.name(), waited, wait_max.is_some()))
+            }
+        });
+    }
 }
 
 fn start(request: &CallRequest, go: &Go, server: &ServerId) -> Result<Exchange, CallError> {

@@ -4,9 +4,9 @@
 use futures_util::FutureExt;
 use tokio::sync::oneshot;
 
-use super::call::{self, Go, Turn};
+use super::call::{self, Go, Leave, Turn};
 use super::msg::{End, ServerMsg, Settled, Submission};
-use super::state::{ServerState, Waiter};
+use super::state::{Holding, ServerState, Waiter};
 use crate::actors::task;
 use crate::call::{BreakerClass, CallError, ErrorCode};
 use crate::policy::breaker::{Loss, Pass};
@@ -96,7 +96,7 @@ impl ServerState {
     fn run_or_queue(&mut self, submission: Box<Submission>, budget: Budget, pass: Pass) {
         let Some(go) = self.go(pass) else { return self.queue(submission, budget, pass, None) };
         if self.bulkhead.enter() {
-            self.spawn_call(submission, budget, Turn::Now(go));
+            self.spawn_call(submission, budget, Turn::Now(go), pass);
         } else {
             self.queue(submission, budget, pass, Some(self.args.spec.timeouts.permit));
         }
@@ -109,7 +109,7 @@ impl ServerState {
             generation: self.generation,
             meta: live.meta.clone(),
             mirrored: self.mirrored.clone(),
-            pass,
+            is_probe: pass.is_probe(),
         })
     }
 
@@ -122,11 +122,11 @@ impl ServerState {
     ) {
         self.bulkhead.forget(|waiter| waiter.turn.is_closed());
         let (turn, rx) = oneshot::channel();
-        let later = Turn::Later { turn: rx, wait_max, pass };
-        match self.bulkhead.admit(Waiter { call: submission.request.id, pass, turn }) {
-            Admission::Queued => self.spawn_call(submission, budget, later),
+        let later = Turn::Later { turn: rx, wait_max };
+        match self.bulkhead.admit(Waiter { call: submission.request.id, pass, turn, end: budget.end() }) {
+            Admission::Queued => self.spawn_call(submission, budget, later, pass),
             Admission::Run(waiter) => {
-                self.spawn_call(submission, budget, later);
+                self.spawn_call(submission, budget, later, pass);
                 self.grant(vec![waiter]);
             }
             Admission::Full(_) => {
@@ -144,26 +144,26 @@ impl ServerState {
         }
     }
 
-    fn spawn_call(&mut self, submission: Box<Submission>, budget: Budget, turn: Turn) {
+    fn spawn_call(&mut self, submission: Box<Submission>, budget: Budget, turn: Turn, pass: Pass) {
         let id = submission.request.id;
-        let (ran, pass) = match &turn {
-            Turn::Now(go) => (true, go.pass),
-            Turn::Later { pass, .. } => (false, *pass),
-        };
+        let has_place = matches!(turn, Turn::Now(_));
         let work = call::run(submission, turn, budget, self.shared.clone()).map(ServerMsg::Settled);
         let handle = task::spawn(&self.me, work, move |_| {
             let end = End::Failed(BreakerClass::Neutral, None);
-            ServerMsg::Settled(Settled { call: id, ran, pass, end })
+            ServerMsg::Settled(Settled { call: id, end, held: None })
         });
-        self.calls.insert(id, handle);
+        self.calls.insert(id, Holding { pass, has_place, _task: handle });
     }
 
     /// A call ended: its place is free.
     pub(super) fn settle(&mut self, settled: Settled) {
-        self.calls.remove(&settled.call);
+        let Some(held) = self.calls.remove(&settled.call) else { return };
         // The breaker has its say before the place is given to the next.
-        self.book(settled.pass, settled.end);
-        if settled.ran {
+        self.book(held.pass, settled.end);
+        if let Some(answer) = settled.held {
+            answer.send();
+        }
+        if held.has_place {
             let next = self.bulkhead.settle();
             self.grant(next.into_iter().collect());
         } else {
@@ -185,10 +185,16 @@ impl ServerState {
             while let Some(waiter) = next {
                 let pass = self.breaker.renew(waiter.pass);
                 let granted = match self.go(pass) {
-                    Some(go) => waiter.turn.send(Ok(go)).is_ok(),
+                    Some(go) => waiter.turn.send(Ok(Leave::Run(go))).is_ok(),
                     None => false,
                 };
-                next = if granted { None } else { self.bulkhead.declined() };
+                next = match self.calls.get_mut(&waiter.call).filter(|_| granted) {
+                    Some(held) => {
+                        (held.pass, held.has_place) = (pass, true);
+                        None
+                    }
+                    None => self.bulkhead.declined(),
+                };
             }
         }
     }

@@ -59,7 +59,7 @@ impl ServerState {
         let last = self.view.history.records().next_back().map(|record| &record.what);
         match (last, self.started) {
             (Some(What::EntryChanged), _) => StartWhy::Reload,
-            (Some(What::ActorFailed), _) => StartWhy::ActorRestart,
+            (Some(What::ActorFailed(_)), _) => StartWhy::ActorRestart,
             (_, Autostart::ToLearn) => StartWhy::Learn,
             (_, Autostart::No | Autostart::ToUse) => StartWhy::Host,
         }

@@ -18,6 +18,8 @@ mod notices;
 mod outcome;
 mod pause;
 mod poll;
+#[cfg(test)]
+mod probe_tests;
 mod reference;
 mod show;
 #[cfg(test)]

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::files::Files;
+pub(crate) use super::files::Files;
 use crate::call::{BreakerClass, CallError, CallEvent, CallReply, CallRequest, Delivery, ErrorCode, Phase};
 use crate::catalog::items::{ItemList, ListKind};
 use crate::id::{CallId, Generation};
-use crate::policy::breaker::{Loss, Pass};
+use crate::policy::breaker::Loss;
 use crate::policy::budget::Budget;
 use crate::time::Monotonic;
 use crate::transport::link::Stale;
@@ -53,18 +53,33 @@ impl Submission {
 pub(crate) struct Settled {
     /// The call.
     pub call: CallId,
-    /// Whether it held a place in flight.
-    pub ran: bool,
-    /// The breaker's leave.
-    pub pass: Pass,
     /// What became of it.
     pub end: End,
+    /// What its caller is told once this is booked.
+    pub held: Option<Box<HeldAnswer>>,
+}
+
+/// The answer of a probe: its caller's next call must find the breaker as this one left it.
+#[derive(Debug)]
+pub(crate) struct HeldAnswer {
+    /// The call.
+    pub submission: Box<Submission>,
+    /// What came of it.
+    pub answer: Result<CallReply, CallError>,
+}
+
+impl HeldAnswer {
+    /// Answers the caller.
+    pub(crate) fn send(self) {
+        // Who has left does not need to know.
+        let _ = self.submission.reply.send(self.answer);
+    }
 }
 
 /// What became of a call.
 #[derive(Debug)]
 pub(crate) enum End {
-    /// An answer came, and the caller has it.
+    /// An answer came, and the caller has it, or gets it when it is held.
     Answered(BreakerClass),
     /// It failed, and the caller knows, unless it left.
     Failed(BreakerClass, Option<Box<Told>>),
@@ -138,6 +153,8 @@ pub(crate) enum ServerMsg {
     Republish,
     /// Poll that often from now on.
     Poll(Option<Duration>),
+    /// An attempt has started a process.
+    Spawned(Generation),
     /// A connection stands.
     Connected(Generation, Box<Connection>),
     /// An attempt failed.
@@ -153,8 +170,6 @@ pub(crate) enum ServerMsg {
     /// A timer ran out.
     Woke(Generation, Wake),
     /// The liveness check after an unanswered call is done; the answer is whether the server lives.
-    /// An attempt has started a process.
-    Spawned(Generation),
     Checked(Generation, bool),
     /// An ordered end of a connection is done.
     Disconnected(Generation),

@@ -3,11 +3,15 @@
 
 use std::time::Duration;
 
-use super::call;
+use tokio::sync::oneshot;
+
+use super::call::{self, Leave};
 use super::msg::Wake;
 use super::state::ServerState;
 use crate::call::{CallError, ErrorCode, Origin};
+use crate::id::ServerId;
 use crate::policy::lifecycle::Life;
+use crate::policy::pause::Verdict;
 use crate::time::{self, Monotonic};
 use crate::view::history::What;
 
@@ -21,6 +25,29 @@ impl ServerState {
         self.dirty = true;
         self.bulkhead.close();
         self.wake_at("pause", end, Wake::Pause);
+        self.tell_waiting(now);
+    }
+
+    /// Calls that waited for a place wait for the end of the pause now, or are refused, as those are
+    /// that come later.
+    fn tell_waiting(&mut self, now: Monotonic) {
+        let mut refused = 0;
+        for waiter in self.bulkhead.waiting_mut() {
+            // A port whose other end is dropped here takes no more: its waiter is forgotten below.
+            let (port, turn) = oneshot::channel();
+            let before = std::mem::replace(&mut waiter.turn, port);
+            let word = match self.pause.verdict(now, waiter.end) {
+                Verdict::Refuse(left) => {
+                    refused += 1;
+                    Err(too_early(&self.args.spec.id, left))
+                }
+                Verdict::Wait | Verdict::Go => Ok(Leave::Wait(turn)),
+            };
+            let _ = before.send(word);
+        }
+        if refused > 0 {
+            self.bulkhead.forget(|waiter| waiter.turn.is_closed());
+        }
     }
 
     /// Lets waiting calls run, now or at the end of the pause.
@@ -42,11 +69,14 @@ impl ServerState {
 
     /// The refusal of a call whose deadline comes before the end of the pause.
     pub(super) fn too_early(&self, left: Duration) -> CallError {
-        let id = &self.args.spec.id;
-        let seconds = left.as_millis().div_ceil(1_000);
-        let text = format!("{id} asked to be left alone; try again in {seconds} s; nothing was sent");
-        let mut error = call::refuse(ErrorCode::RateLimited, id, text).after(left);
-        error.origin = Origin::Server;
-        error
+        too_early(&self.args.spec.id, left)
     }
+}
+
+fn too_early(id: &ServerId, left: Duration) -> CallError {
+    let seconds = left.as_millis().div_ceil(1_000);
+    let text = format!("{id} asked to be left alone; try again in {seconds} s; nothing was sent");
+    let mut error = call::refuse(ErrorCode::RateLimited, id, text).after(left);
+    error.origin = Origin::Server;
+    error
 }

@@ -56,6 +56,12 @@ impl ServerRef {
         answer.await.unwrap_or_else(|_| Err(actor_gone(&self.id)))
     }
 
+    /// Sends anything, for tests.
+    #[cfg(test)]
+    pub(crate) fn tell(&self, message: ServerMsg) {
+        let _ = self.actor.cast(message);
+    }
+
     /// Starts it if it is dormant.
     pub fn start(&self) {
         let _ = self.actor.cast(ServerMsg::Start);

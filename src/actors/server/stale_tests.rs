@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorRef};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::watch;
 
 use super::actor::{ServerActor, ServerArgs};
@@ -21,37 +20,11 @@ use crate::id::Generation;
 use crate::shaping::redact::Redactor;
 use crate::time;
 use crate::transport::link::Stale;
+use crate::transport::testpeer::peer;
 use crate::transport::{
-    Attempt, ConnectError, Connection, Connector, DuplexPeer, LinkFault, LinkSettings, ProtocolChoice,
-    connect,
+    Attempt, ConnectError, Connection, Connector, LinkFault, LinkSettings, ProtocolChoice, connect,
 };
 use crate::view::{LifeState, ServerView};
-
-/// A peer that shakes hands, lists one tool and answers nothing else.
-fn peer() -> DuplexPeer {
-    DuplexPeer(Arc::new(|| {
-        let (ours, theirs) = tokio::io::duplex(64 * 1024);
-        let work = async move {
-            let (input, mut output) = tokio::io::split(theirs);
-            let mut lines = BufReader::new(input).lines();
-            while let Ok(Some(line)) = lines.next_line().await {
-                let message: serde_json::Value = serde_json::from_str(&line).unwrap();
-                let result = match message["method"].as_str() {
-                    Some("initialize") => serde_json::json!({"protocolVersion": "2025-11-25",
-                        "capabilities": {"tools": {}}, "serverInfo": {"name": "peer", "version": "1"}}),
-                    Some("tools/list") => serde_json::json!({"tools": [{"name": "one", "inputSchema": {}}]}),
-                    _ => continue,
-                };
-                let answer = serde_json::json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
-                if output.write_all(format!("{answer}\n").as_bytes()).await.is_err() {
-                    return;
-                }
-            }
-        };
-        crate::transport::task::spawn(work).detach();
-        ours
-    }))
-}
 
 fn settings() -> LinkSettings {
     LinkSettings {
@@ -66,13 +39,12 @@ fn settings() -> LinkSettings {
 }
 
 async fn connection() -> Connection {
-    connect(&Connector::Duplex(peer()), &settings(), &Attempt::default()).await.unwrap()
+    connect(&Connector::Duplex(peer(&["one"])), &settings(), &Attempt::default()).await.unwrap()
 }
 
 /// One server actor with a registry, in its second generation, ready and listed.
 struct Stage {
     actor: ActorRef<ServerMsg>,
-            replaced: None,
     view: watch::Receiver<ServerView>,
     catalog: watch::Receiver<Arc<Catalog>>,
     registry: RegistryRef,
@@ -93,13 +65,14 @@ impl Stage {
         let args = ServerArgs {
             seed: None,
             spec: Arc::new(ServerSpec::new("s", transport)),
-            connector: Ok(Connector::Duplex(peer())),
+            connector: Ok(Connector::Duplex(peer(&["one"]))),
             roots: Vec::new(),
             withheld: Withheld::default(),
             remembered: None,
             view: view_out,
             registry: registry.clone(),
             redactor: Arc::new(Redactor::new(&[])),
+            replaced: None,
             poll: None,
             kept: None,
             autostart: Autostart::ToUse,
@@ -126,7 +99,6 @@ impl Stage {
         };
         self.view.wait_for(ready).await.unwrap();
     }
-            ServerMsg::Spawned(old),
 
     /// The view and the catalogue, once everything that was sent has been handled.
     async fn look(&self) -> (String, u64, Arc<Catalog>) {
@@ -154,6 +126,7 @@ async fn a_stale_event_of_an_old_generation_changes_nothing() {
         let fault = || LinkFault::Closed;
         let all = Stale { announced: ListKinds::of(ListKind::Tools), renewed: true };
         let mut events = vec![
+            ServerMsg::Spawned(old),
             ServerMsg::Connected(old, Box::new(connection().await)),
             ServerMsg::ConnectFailed(old, ConnectError { fault: fault(), stderr: "x".to_owned() }),
             ServerMsg::ConnectFailed(
@@ -163,7 +136,6 @@ async fn a_stale_event_of_an_old_generation_changes_nothing() {
             ServerMsg::Ended(old, fault()),
             ServerMsg::Ended(old, LinkFault::NeedsAuth("x".to_owned())),
             ServerMsg::Notified(old, all),
-        ServerMsg::Spawned(current),
             ServerMsg::Disconnected(old),
         ];
         for kind in ListKind::ALL {
@@ -191,6 +163,7 @@ async fn a_result_that_nobody_waits_for_changes_nothing() {
     let (view, version, _) = stage.look().await;
     let current = stage.view.borrow().generation;
     for event in [
+        ServerMsg::Spawned(current),
         ServerMsg::Connected(current, Box::new(connection().await)),
         ServerMsg::ConnectFailed(current, ConnectError { fault: LinkFault::Closed, stderr: String::new() }),
         ServerMsg::Listed(current, ListKind::Tools, Ok(ItemList::default())),

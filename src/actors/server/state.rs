@@ -9,7 +9,7 @@ use ractor::ActorRef;
 use tokio::sync::oneshot;
 
 use super::actor::ServerArgs;
-use super::call::{Go, Shared};
+use super::call::{Leave, Shared};
 use super::cure;
 use super::idle::Autostart;
 use super::limit::RateLimit;
@@ -54,7 +54,19 @@ pub(super) struct Live {
 pub(super) struct Waiter {
     pub call: CallId,
     pub pass: Pass,
-    pub turn: oneshot::Sender<Result<Go, CallError>>,
+    pub turn: oneshot::Sender<Result<Leave, CallError>>,
+    /// Nothing of it can come later.
+    pub end: Monotonic,
+}
+
+/// What a call holds, until it settles. Kept here, not by the call's task, which may be lost.
+pub(super) struct Holding {
+    /// The breaker's leave.
+    pub pass: Pass,
+    /// Whether it has a place in flight.
+    pub has_place: bool,
+    /// Runs the call.
+    pub _task: TaskHandle,
 }
 
 /// Everything that one server actor owns.
@@ -96,7 +108,7 @@ pub(crate) struct ServerState {
     pub(super) suspects: Vec<Pass>,
     pub(super) liveness: Option<TaskHandle>,
     pub(super) pause: Pause,
-    pub(super) calls: IdMap<CallId, TaskHandle>,
+    pub(super) calls: IdMap<CallId, Holding>,
     pub(super) catalog: Arc<ServerCatalog>,
     /// Parameters that tools want in headers (modern HTTP).
     pub(super) mirrored: Arc<MirroredParams>,

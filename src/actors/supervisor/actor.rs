@@ -21,8 +21,8 @@ use crate::shaping::redact::Redactor;
 use crate::time::{self, Monotonic};
 use crate::transport::kept::Kept;
 use crate::transport::{Connector, LinkFault, Root};
-use crate::view::history::{History, Tally, What};
-use crate::view::{LifeState, ParkReason, ServerView};
+use crate::view::ServerView;
+use crate::view::history::{History, Line, Tally, What};
 use crate::wire::era::Revision;
 
 /// One entry with what is needed to run it.
@@ -181,6 +181,8 @@ impl Actor for SupervisorActor {
         message: SupervisorMsg,
         state: &mut SupervisorState,
     ) -> Result<(), ActorProcessingErr> {
+        #[cfg(test)]
+        crate::actors::panics::meet("supervisor", &message);
         match message {
             SupervisorMsg::Apply(plan, redactor, done) => state.apply(plan, &redactor, done).await,
             SupervisorMsg::Shutdown(done) => state.shutdown(done),
@@ -285,10 +287,10 @@ impl SupervisorState {
         if let Some(child) = &old {
             first.history = carried(&child.view.borrow(), What::EntryChanged);
         }
-        let kept = planned.kept.map(|kept| kept.of(generation.next()));
-        if let (Some(kept), EntryState::Ready(spec)) = (&kept, &planned.entry.state) {
         let waits = old.as_ref().is_some_and(|old| old.has_process(&planned));
         let (tells, replaced) = waits.then(|| watch::channel(())).unzip();
+        let kept = planned.kept.map(|kept| kept.of(generation.next()));
+        if let (Some(kept), EntryState::Ready(spec)) = (&kept, &planned.entry.state) {
             first.show_counts(&kept.catalog, &spec.filter);
             first.kept_from = Some(kept.at);
         }
@@ -300,9 +302,9 @@ impl SupervisorState {
                 roots: planned.roots,
                 withheld: planned.withheld,
                 remembered: planned.remembered,
+                replaced,
                 poll: planned.poll,
                 kept: kept.clone(),
-                replaced,
                 view: view.clone(),
                 registry: self.args.registry.clone(),
                 redactor: redactor.clone(),
@@ -323,14 +325,17 @@ impl SupervisorState {
     /// Starts the actor of a child. `pre_start` does no I/O, so this does not wait.
     async fn start(&self, child: &mut Child) {
         let Some(args) = child.args.clone() else { return };
-        let id = args.spec.id.clone();
+        let (id, redactor) = (args.spec.id.clone(), args.redactor.clone());
         match Actor::spawn_linked(None, ServerActor, args, self.me.get_cell()).await {
             Ok((actor, _join)) => {
                 child.running = Some((actor.get_id(), ServerRef::new(id, actor)));
             }
             Err(error) => {
-                tracing::error!(server = %id, %error, "server actor could not be started");
+                let error = Line::new(&redactor, &error.to_string());
+                tracing::error!(server = %id, error = error.as_str(), "server actor could not be started");
                 child.running = None;
+                let text = "its actor could not be started, a bug of Callboard, please report it";
+                child.park(format!("{text}: {}", error.as_str()));
             }
         }
     }
@@ -341,10 +346,12 @@ impl SupervisorState {
             return;
         };
         let Some(mut child) = self.children.remove(&id) else { return };
-        tracing::error!(server = %id, %error, "server actor panicked");
+        // What a panic says may hold anything.
+        let error = child.args.as_ref().map(|args| Line::new(&args.redactor, error)).unwrap_or_default();
+        tracing::error!(server = %id, error = error.as_str(), "server actor panicked");
         child.running = None;
         child.view.send_modify(|view| {
-            view.history = carried(view, What::ActorFailed);
+            view.history = carried(view, What::ActorFailed(error.clone()));
             view.tally = Tally::default();
         });
         if self.draining {
@@ -352,12 +359,11 @@ impl SupervisorState {
         } else if child.may_restart(Monotonic::now()) {
             self.start(&mut child).await;
         } else {
-            child.view.send_modify(|view| {
-                view.state = LifeState::Parked(ParkReason::GivenUp);
-                view.since = time::wall();
-                view.why =
-                    Some("its actor failed again and again: a bug of Callboard, please report it".to_owned());
-            });
+            let text = format!(
+                "its actor failed again and again, a bug of Callboard, please report it: {}",
+                error.as_str()
+            );
+            child.park(text);
         }
         self.children.insert(id, child);
         self.publish();
@@ -366,8 +372,11 @@ impl SupervisorState {
     fn shutdown(&mut self, done: oneshot::Sender<()>) {
         self.draining = true;
         self.publish();
-        let all = self.children.values_mut().filter_map(|child| child.running.take());
-        let all = all.map(|(_, server)| Leaving { server, before: None, tells: None }).collect();
+        let leaving = |child: &mut Child| {
+            let before = child.args.as_ref().and_then(|args| args.replaced.clone());
+            child.running.take().map(|(_, server)| Leaving { server, before, tells: None })
+        };
+        let all = self.children.values_mut().filter_map(leaving).collect();
         self.end(all, Answer::Ended(done));
     }
 

@@ -75,6 +75,18 @@ impl Child {
         }
     }
 
+    /// Shows that it has no actor any more, and why.
+    pub(super) fn park(&self, why: String) {
+        self.view.send_modify(|view| {
+            view.state = LifeState::Parked(ParkReason::GivenUp);
+            view.since = time::wall();
+            view.pid = None;
+            view.guard_pid = None;
+            (view.in_flight, view.queued) = (0, 0);
+            view.why = Some(why);
+        });
+    }
+
     /// Counts a failure of its actor; says whether it may be started again.
     pub(super) fn may_restart(&mut self, now: Monotonic) -> bool {
         self.failures.push_back(now);

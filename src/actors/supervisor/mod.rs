@@ -6,4 +6,6 @@ mod actor;
 mod children;
 mod views;
 
+#[cfg(test)]
+pub(crate) use actor::SupervisorMsg;
 pub(crate) use actor::{Planned, SupervisorActor, SupervisorArgs, SupervisorRef};

@@ -81,7 +81,7 @@ fn every_parked_server_says_what_it_waits_for() {
         (LifeState::Parked(ParkReason::NeedsAuth), vec![], Fault::Config, "credentials, then a restart"),
         (GIVEN_UP, vec![failed(EXIT_1)], Fault::Server, "a restart or a changed entry"),
         (GIVEN_UP, vec![connected(), lost], Fault::Server, "the next call, a restart or a changed entry"),
-        (GIVEN_UP, vec![connected(), What::ActorFailed], Fault::Host, "a restart of the host"),
+        (GIVEN_UP, vec![connected(), What::ActorFailed(line("a bug"))], Fault::Host, "a restart of the host"),
     ] {
         let verdict = blame(&view(state, "stdio", events), at(9));
         assert_eq!((verdict.fault, verdict.next), (fault, Next::WaitsFor(waits)), "{state:?}");
