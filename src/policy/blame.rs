@@ -142,7 +142,8 @@ fn of_parked(view: &ServerView, reason: ParkReason) -> Verdict {
         ParkReason::Disabled => (Fault::Nobody, "it is turned off", "somebody to turn it on"),
         ParkReason::PendingApproval => (Fault::Nobody, "nobody approved it yet", "your approval"),
         ParkReason::ConfigError => {
-            (Fault::Config, "it can't be started as it is written", "a changed entry, or a restart")
+            let fault = last_end(view).map_or(Fault::Config, |(_, fault)| fault);
+            (fault, "it can't be started as it is written", "a changed entry, or a restart")
         }
         ParkReason::NeedsAuth => (Fault::Config, "it wants credentials", "credentials, then a restart"),
         ParkReason::GivenUp if actor_failed => {

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::link::{ExchangeError, ExchangeFault, Link, Outbound, Reply};
 use super::probe::{self, Probe};
-use super::{LinkFault, LinkSettings, ProtocolChoice};
+use super::{LinkFault, LinkSettings, ProtocolChoice, Side};
 use crate::catalog::items::{ListKind, ListKinds};
 use crate::wire::envelope;
 use crate::wire::era::{Era, Revision};
@@ -125,6 +125,11 @@ pub fn opening(kind: CarrierKind, settings: &LinkSettings) -> Era {
     }
 }
 
+/// Whether what answered `initialize` may still answer `server/discover`.
+fn is_refusal(fault: &LinkFault) -> bool {
+    matches!(fault, LinkFault::Protocol(_) | LinkFault::Config(_) | LinkFault::Misfit { .. })
+}
+
 /// A server on HTTP that was remembered as an older one and refuses `initialize` may have
 /// become a newer one: asking costs one request.
 async fn legacy_opened(
@@ -133,8 +138,7 @@ async fn legacy_opened(
     settings: &LinkSettings,
 ) -> Result<Established, HandshakeError> {
     let outcome = legacy_first(link, kind, settings).await;
-    let refused =
-        matches!(outcome, Err(HandshakeError::Fault(LinkFault::Protocol(_) | LinkFault::Config(_))));
+    let refused = matches!(&outcome, Err(HandshakeError::Fault(fault)) if is_refusal(fault));
     if !(refused && kind == CarrierKind::Http && settings.protocol == ProtocolChoice::Auto) {
         return outcome;
     }
@@ -155,16 +159,16 @@ async fn legacy_first(
         Ok(reply) => {
             let error = rpc_error(&reply.body());
             if let Some(older) = older_version(&error) {
-                return retry_older(link, settings, older).await;
+                return retry_older(link, kind, settings, older).await;
             }
             if auto && names_modern(&error) && kind == CarrierKind::Pipe {
-                return discover_after_refusal(link).await;
+                return discover_after_refusal(link, kind).await;
             }
             Err(refused("initialize", &error))
         }
         Err(error) => {
             if let Some(older) = older_version_in_http(&error.fault) {
-                return retry_older(link, settings, older).await;
+                return retry_older(link, kind, settings, older).await;
             }
             match error.fault {
                 // A modern-only server may refuse and leave in one step.
@@ -173,7 +177,7 @@ async fn legacy_first(
                 {
                     Err(HandshakeError::Reconnect(Era::Modern))
                 }
-                _ => Err(HandshakeError::Fault(fault_of(error, "initialize"))),
+                _ => Err(handshake_fault(error, kind, "initialize")),
             }
         }
     }
@@ -181,14 +185,14 @@ async fn legacy_first(
 
 /// The server refused `initialize` in a way that names another era: ask on the same pipe,
 /// or on a fresh process if it left meanwhile.
-async fn discover_after_refusal(link: &Link) -> Result<Established, HandshakeError> {
+async fn discover_after_refusal(link: &Link, kind: CarrierKind) -> Result<Established, HandshakeError> {
     match tokio::time::timeout(DISCOVER_TIMEOUT, discover(link)).await {
         Ok(Ok(reply)) if !reply.response.is_error => accept_discover(&reply.body()),
         Ok(Ok(reply)) => Err(refused("server/discover", &rpc_error(&reply.body()))),
         Ok(Err(ExchangeError { fault: ExchangeFault::Lost(_), .. })) => {
             Err(HandshakeError::Reconnect(Era::Modern))
         }
-        Ok(Err(error)) => Err(HandshakeError::Fault(fault_of(error, "server/discover"))),
+        Ok(Err(error)) => Err(handshake_fault(error, kind, "server/discover")),
         Err(_) => Err(HandshakeError::Fault(LinkFault::TimedOut(
             "initialize was refused and server/discover got no answer".to_owned(),
         ))),
@@ -197,13 +201,14 @@ async fn discover_after_refusal(link: &Link) -> Result<Established, HandshakeErr
 
 async fn retry_older(
     link: &Link,
+    kind: CarrierKind,
     settings: &LinkSettings,
     older: Revision,
 ) -> Result<Established, HandshakeError> {
     match initialize(link, settings, older).await {
         Ok(reply) if !reply.response.is_error => accept_initialize(&reply.body()),
         Ok(reply) => Err(refused("initialize", &rpc_error(&reply.body()))),
-        Err(error) => Err(HandshakeError::Fault(fault_of(error, "initialize"))),
+        Err(error) => Err(handshake_fault(error, kind, "initialize")),
     }
 }
 
@@ -236,7 +241,7 @@ async fn modern_first(
         },
         Ok(_) if !forced => legacy_first(link, kind, settings).await,
         Ok(reply) => Err(refused("server/discover", &rpc_error(&reply.body()))),
-        Err(error) if forced => Err(HandshakeError::Fault(fault_of(error, "server/discover"))),
+        Err(error) if forced => Err(handshake_fault(error, kind, "server/discover")),
         Err(error) => older_or_fault(error, link, kind, settings).await,
     }
 }
@@ -254,7 +259,7 @@ async fn older_or_fault(
                 Err(HandshakeError::Reconnect(Era::Legacy))
             }
             ExchangeFault::Malformed(_) => legacy_first(link, kind, settings).await,
-            _ => Err(HandshakeError::Fault(fault_of(error, "server/discover"))),
+            _ => Err(handshake_fault(error, kind, "server/discover")),
         };
     }
     match probe::meaning(&error.fault) {
@@ -263,7 +268,7 @@ async fn older_or_fault(
             let established = legacy_first(link, kind, settings).await?;
             Ok(Established { remember: None, ..established })
         }
-        Probe::Fault => Err(HandshakeError::Fault(fault_of(error, "server/discover"))),
+        Probe::Fault => Err(handshake_fault(error, kind, "server/discover")),
     }
 }
 
@@ -453,12 +458,51 @@ fn best_legacy_named(text: &str) -> Option<Revision> {
         .find(|r| text.contains(r.as_str()))
 }
 
-fn protocol(text: String) -> HandshakeError {
-    HandshakeError::Fault(LinkFault::Protocol(text))
+/// Cure of a server that speaks another protocol or revision than we do.
+const OTHER_PROTOCOL: &str = "update the server (or Callboard), or look whether this is an MCP server at all";
+/// Cure of a URL at which something else than MCP answers.
+const OTHER_PLACE: &str = "correct the URL of the entry: check its host, port and path (often /mcp)";
+/// Cure of a request that the place behind a URL refuses.
+const REFUSED_THERE: &str =
+    "see what it says; then correct URL or `headers` of the entry, or set its `protocol`";
+
+/// The fault of a server whose answer will be the same next time.
+pub(super) fn stranger(text: String) -> LinkFault {
+    LinkFault::Misfit { text, cure: OTHER_PROTOCOL, detail: None, side: Side::Server }
 }
 
+/// The fault of a URL behind which there is no server of ours.
+fn elsewhere(text: String, cure: &'static str) -> LinkFault {
+    LinkFault::Misfit { text, cure, detail: None, side: Side::Entry }
+}
+
+fn protocol(text: String) -> HandshakeError {
+    HandshakeError::Fault(stranger(text))
+}
+
+/// A refusal that speaks of the method or its parameters stays one; any other may pass.
 fn refused(method: &str, error: &RpcError) -> HandshakeError {
-    protocol(format!("the server refused {method}: {} (code {})", error.message, error.code))
+    let text = format!("the server refused {method}: {} (code {})", error.message, error.code);
+    if names_modern(error) { protocol(text) } else { HandshakeError::Fault(LinkFault::Protocol(text)) }
+}
+
+/// The fault of a handshake that got no answer. What its request met there is met next time too,
+/// unless it speaks of time or load.
+fn handshake_fault(error: ExchangeError, kind: CarrierKind, method: &str) -> HandshakeError {
+    HandshakeError::Fault(match error.fault {
+        ExchangeFault::Malformed(cause) if error.delivery == crate::call::Delivery::NotSent => {
+            LinkFault::Protocol(format!("{method}: {cause}"))
+        }
+        ExchangeFault::Malformed(cause) => {
+            let text = format!("{method}: {cause}");
+            if kind == CarrierKind::Http { elsewhere(text, OTHER_PLACE) } else { stranger(text) }
+        }
+        ExchangeFault::Http { status, body } if probe::is_lasting(status) => {
+            let cure = if matches!(status, 404 | 405 | 410) { OTHER_PLACE } else { REFUSED_THERE };
+            elsewhere(format!("the URL answers {method} with HTTP {status}{}", after_colon(&body)), cure)
+        }
+        _ => fault_of(error, method),
+    })
 }
 
 /// The link's view of a failed control request.

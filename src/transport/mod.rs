@@ -179,6 +179,19 @@ pub enum LinkFault {
         /// The raw chain of causes; for `--json`.
         detail: String,
     },
+    /// What answers is no server that we can speak to, and will not become one by itself: another
+    /// protocol or revision, a web page, no TLS behind https, a certificate that is refused.
+    /// Starting again on a timer won't help, unless it was a fit before.
+    Misfit {
+        /// One sentence.
+        text: String,
+        /// What to do about it.
+        cure: &'static str,
+        /// The causes as they were told, where the sentence leaves them out; for `--json`.
+        detail: Option<String>,
+        /// Where the cure has to happen.
+        side: Side,
+    },
     /// No answer within the limit that is named.
     TimedOut(String),
     /// A frame over the cap that never ended: the stream had to be reset.
@@ -195,9 +208,21 @@ impl LinkFault {
     pub fn detail(&self) -> Option<&str> {
         match self {
             Self::Unreachable { detail, .. } => Some(detail),
+            Self::Misfit { detail, .. } => detail.as_deref(),
             _ => None,
         }
     }
+}
+
+/// Where what does not fit has to be changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// In the entry: its URL, its headers.
+    Entry,
+    /// On the way: certificates, what both sides encrypt with.
+    Way,
+    /// In the server.
+    Server,
 }
 
 impl std::fmt::Display for LinkFault {
@@ -210,7 +235,8 @@ impl std::fmt::Display for LinkFault {
             | Self::Network(text)
             | Self::TimedOut(text)
             | Self::TooLong(text)
-            | Self::Unreachable { text, .. } => f.write_str(text),
+            | Self::Unreachable { text, .. }
+            | Self::Misfit { text, .. } => f.write_str(text),
             Self::Exited { code: Some(code), .. } => write!(f, "the server exited with code {code}"),
             Self::Exited { signal: Some(signal), .. } => {
                 write!(f, "the server was ended by signal {signal}{}", signal_name(*signal))
@@ -360,7 +386,7 @@ pub async fn connect(
                 continue;
             }
             Err(HandshakeError::Reconnect(_)) => {
-                LinkFault::Protocol("the server speaks neither era of the protocol".to_owned())
+                handshake::stranger("the server speaks neither era of the protocol".to_owned())
             }
             Err(HandshakeError::Fault(fault)) => fault,
         };

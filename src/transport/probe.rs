@@ -42,6 +42,12 @@ fn of_status(status: u16) -> Probe {
     }
 }
 
+/// Whether a status to the first request will be the same next time: it speaks of the request,
+/// not of login, time or load.
+pub(super) fn is_lasting(status: u16) -> bool {
+    matches!(of_status(status), Probe::Older) && status != 409 || matches!(status, 407 | 451)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,6 +62,16 @@ mod tests {
             assert_eq!(of_status(status), Probe::Fault, "{status}");
         }
         assert_eq!(of_status(500), Probe::Doubtful);
+    }
+
+    #[test]
+    fn only_what_speaks_of_the_request_lasts() {
+        for status in [400, 404, 405, 406, 407, 410, 415, 422, 426, 451, 501] {
+            assert!(is_lasting(status), "{status}");
+        }
+        for status in [401, 403, 408, 409, 425, 429, 500, 502, 503, 504, 599, 302] {
+            assert!(!is_lasting(status), "{status}");
+        }
     }
 
     #[test]

@@ -103,6 +103,56 @@ async fn every_revision_that_we_speak_is_accepted_and_an_unknown_one_names_both_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_will_never_fit_parks_at_once_and_says_what_to_change() {
+    let answers: [(&str, Value); 3] = [
+        ("1999-01-01", json!({"result": {"protocolVersion": "1999-01-01", "capabilities": {}}})),
+        ("no protocolVersion", json!({"result": {"hello": true}})),
+        ("-32601", json!({"error": {"code": -32601, "message": "Method not found"}})),
+    ];
+    for (says, answer) in answers {
+        let tape = Tape::default();
+        let stranger = tape.of(move |m: &Value, w: &Wire| {
+            let mut answer = answer.clone();
+            answer["jsonrpc"] = json!("2.0");
+            answer["id"] = m["id"].clone();
+            w.line(answer.to_string());
+        });
+        let view = one(stranger).await.status().remove(0);
+        assert_eq!(view.state, LifeState::Parked(ParkReason::ConfigError), "{view:?}");
+        assert!(view.why.as_ref().is_some_and(|why| why.contains(says)), "{view:?}");
+        assert!(view.fix.as_ref().is_some_and(|fix| fix.contains("update the server")), "{view:?}");
+        assert_eq!((tape.received("initialize").len(), view.restarts), (1, 0), "{says}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_that_may_pass_and_a_server_that_fitted_before_are_tried_again() {
+    let starting = |m: &Value, w: &Wire| {
+        if method_of(m) == "initialize" && w.connection == 1 {
+            let error = json!({"code": -32000, "message": "still starting"});
+            w.line(json!({"jsonrpc": "2.0", "id": m["id"], "error": error}).to_string());
+        } else {
+            good(m, w);
+        }
+    };
+    assert_eq!(one(starting).await.status()[0].state, LifeState::Ready);
+
+    let rolled_out = |m: &Value, w: &Wire| match (method_of(m), w.connection) {
+        ("tools/call", 1) => w.hang_up(),
+        ("initialize", 2) => w.result(m, r#"{"protocolVersion":"1999-01-01","capabilities":{}}"#),
+        _ => {
+            if !good(m, w) {
+                w.result(m, "{}");
+            }
+        }
+    };
+    let runtime = one(rolled_out).await;
+    call(&runtime, "s", "echo").await.unwrap_err();
+    call(&runtime, "s", "echo").await.unwrap();
+    assert_eq!(runtime.status()[0].state, LifeState::Ready);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refused_proposal_is_repeated_once_with_a_revision_that_the_refusal_names() {
     let tape = Tape::default();
     let picky = tape.of(|m: &Value, w: &Wire| {
@@ -149,7 +199,7 @@ async fn a_forced_era_is_the_only_one_that_is_tried() {
     forced.restart.max = 1;
     let runtime = Fleet::default().with(forced, tape.of(legacy_only)).ready().await;
     assert!(tape.received("initialize").is_empty());
-    assert_eq!(runtime.status()[0].state, LifeState::Parked(ParkReason::GivenUp));
+    assert_eq!(runtime.status()[0].state, LifeState::Parked(ParkReason::ConfigError));
 }
 
 #[tokio::test(start_paused = true)]

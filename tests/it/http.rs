@@ -315,7 +315,7 @@ async fn revisions_are_negotiated() {
     }
     let fault = refused("--init-version 1999-01-01", "/mcp").await;
     assert!(
-        matches!(&fault, LinkFault::Protocol(text) if text.contains("1999-01-01") && text.contains("2025-11-25"))
+        matches!(&fault, LinkFault::Misfit { text, .. } if text.contains("1999-01-01") && text.contains("2025-11-25"))
     );
 }
 

@@ -14,12 +14,13 @@ pub(super) fn of(fault: &LinkFault, stderr: &str, withheld: &Withheld) -> Option
         }
         LinkFault::Config(_) => Some("correct the entry, then run the command again".to_owned()),
         LinkFault::NeedsAuth(_) => Some("set `headers` or `bearer_token_env` of this server".to_owned()),
-        LinkFault::Unreachable { cure, .. } => Some((*cure).to_owned()),
+        LinkFault::Unreachable { cure, .. } | LinkFault::Misfit { cure, .. } => Some((*cure).to_owned()),
         _ => None,
     };
     // A program that never ran missed no variable.
-    let ran =
-        !matches!(fault, LinkFault::Config(_) | LinkFault::Unreachable { .. }) || !stderr.trim().is_empty();
+    let unknown =
+        !matches!(fault, LinkFault::Config(_) | LinkFault::Unreachable { .. } | LinkFault::Misfit { .. });
+    let ran = unknown || !stderr.trim().is_empty();
     let hint = ran.then(|| withheld.hint(stderr)).flatten();
     match cure {
         Some(cure) => Some(and(cure, hint)),

@@ -10,7 +10,7 @@ use super::state::ServerState;
 use crate::call::{BreakerClass, Delivery, Phase};
 use crate::policy::lifecycle::{Event, Life};
 use crate::time::{self, Monotonic};
-use crate::transport::{Attempt, LinkFault};
+use crate::transport::{Attempt, LinkFault, Side};
 use crate::view::history::{Cause, Line, STDERR_LINES_MAX, StartWhy, What};
 
 /// What kind of cause a fault is.
@@ -20,7 +20,9 @@ pub(super) fn cause_of(fault: &LinkFault) -> Cause {
         LinkFault::NeedsAuth(_) => Cause::NeedsAuth,
         LinkFault::Exited { code, signal, .. } => Cause::Exited { code: *code, signal: *signal },
         LinkFault::Closed => Cause::Closed,
-        LinkFault::Protocol(_) => Cause::Protocol,
+        LinkFault::Misfit { side: Side::Entry, .. } => Cause::Config,
+        LinkFault::Misfit { side: Side::Way, .. } => Cause::Network,
+        LinkFault::Protocol(_) | LinkFault::Misfit { side: Side::Server, .. } => Cause::Protocol,
         LinkFault::Network(text) if text.contains(" got HTTP ") => Cause::ServerStatus,
         LinkFault::Network(_) | LinkFault::Unreachable { .. } => Cause::Network,
         LinkFault::TimedOut(_) => Cause::TimedOut,

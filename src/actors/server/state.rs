@@ -259,7 +259,7 @@ impl ServerState {
         self.disconnect();
         self.feed(Event::ConnectFailed(kind));
         let ending = match &error.fault {
-            LinkFault::Config(_) => Ending::Refused,
+            LinkFault::Config(_) | LinkFault::Misfit { .. } => Ending::Refused,
             LinkFault::NeedsAuth(_) => Ending::WantsCredentials,
             LinkFault::Throttled { .. } => Ending::Throttled,
             _ => Ending::ConnectFailed,
@@ -297,6 +297,8 @@ impl ServerState {
     fn judge(&mut self, fault: &LinkFault) -> FaultKind {
         match fault {
             LinkFault::Config(_) => return FaultKind::Config,
+            // What fitted before may fit again: a new version is rolled out, a proxy is in the way.
+            LinkFault::Misfit { .. } if !self.view.history.was_connected() => return FaultKind::Config,
             LinkFault::NeedsAuth(_) => return FaultKind::NeedsAuth,
             LinkFault::Throttled { after } => {
                 return FaultKind::Passing(Next::At(Monotonic::now() + *after));

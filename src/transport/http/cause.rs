@@ -4,6 +4,8 @@
 use std::error::Error;
 use std::io::ErrorKind;
 
+use crate::transport::Side;
+
 /// A cause that is understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cause {
@@ -11,10 +13,18 @@ pub(super) struct Cause {
     pub(super) says: &'static str,
     /// What to do about it.
     pub(super) cure: &'static str,
+    /// Where something has to change, when it will be the same next time.
+    pub(super) lasts: Option<Side>,
 }
 
+/// A cause that may pass.
 pub(super) const fn cause(says: &'static str, cure: &'static str) -> Cause {
-    Cause { says, cure }
+    Cause { says, cure, lasts: None }
+}
+
+/// A cause that stays until somebody changes something.
+pub(super) const fn lasting(side: Side, says: &'static str, cure: &'static str) -> Cause {
+    Cause { says, cure, lasts: Some(side) }
 }
 
 const REFUSED: Cause = cause(

@@ -1,15 +1,16 @@
 //! Turns what the HTTP client reports into faults with a text for people. The text
 //! names the server and the cause; it never holds a header, a credential or a query.
 
-use crate::transport::LinkFault;
 use crate::transport::link::ExchangeFault;
+use crate::transport::{LinkFault, Side};
 
 use super::cause::{self, Cause};
 use super::client::{CONNECT_TIMEOUT, TooSlow};
 use super::tls;
 
 /// Cause and cure when there is nobody to vouch for any server.
-const NO_AUTHORITIES: Cause = cause::cause(
+const NO_AUTHORITIES: Cause = cause::lasting(
+    Side::Way,
     "no certificate authorities were found on this system",
     "install ca-certificates, or name a PEM file with them in SSL_CERT_FILE",
 );
@@ -80,6 +81,9 @@ pub(super) fn of(
         tls::told(error, server).or_else(|| cause::of(error))
     };
     match told {
+        Some(Cause { says, cure, lasts: Some(side) }) => {
+            LinkFault::Misfit { text: format!("{what}: {says}"), cure, detail: Some(raw), side }
+        }
         Some(cause) => {
             LinkFault::Unreachable { text: format!("{what}: {}", cause.says), cure: cause.cure, detail: raw }
         }

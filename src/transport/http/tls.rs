@@ -4,7 +4,8 @@
 use std::error::Error;
 use std::io;
 
-use super::cause::{Cause, cause};
+use super::cause::{Cause, cause, lasting};
+use crate::transport::Side;
 use rustls::{AlertDescription, CertificateError, Error as TlsError};
 
 /// The text of the TLS library when the other side leaves in the handshake.
@@ -15,8 +16,8 @@ const NO_HTTP: &str = "invalid HTTP version";
 const NOT_TRUSTED: &str = "its certificate is of an authority that is not trusted here";
 const TRUST: &str = "if you trust it (your company's, or the server's own), add that authority to the system's store, or name a PEM file with it in SSL_CERT_FILE, which then is used in place of the store";
 
-/// What is said, and what cures it.
-type Told = (&'static str, &'static str);
+/// Where it has to be cured, what is said, and what cures it.
+type Told = (Side, &'static str, &'static str);
 
 /// Cause and cure of an error in a connection to `server`; `None` when it is not about TLS.
 pub(super) fn told(error: &(dyn Error + 'static), server: &str) -> Option<Cause> {
@@ -24,8 +25,10 @@ pub(super) fn told(error: &(dyn Error + 'static), server: &str) -> Option<Cause>
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(tls) = error.downcast_ref::<TlsError>() {
-            let (says, cure) = of(tls);
-            return Some(cause(says, cure));
+            // What the library says of its own state may be another next time.
+            let (says, cure) = ("TLS failed", "ask whoever runs the server");
+            let known = of(tls).map(|(side, says, cure)| lasting(side, says, cure));
+            return Some(known.unwrap_or_else(|| cause(says, cure)));
         }
         let text = error.to_string();
         if https && text == EOF {
@@ -35,7 +38,8 @@ pub(super) fn told(error: &(dyn Error + 'static), server: &str) -> Option<Cause>
             ));
         }
         if !https && text.starts_with(NO_HTTP) {
-            return Some(cause(
+            return Some(lasting(
+                Side::Entry,
                 "the answer is no HTTP",
                 "if the server speaks TLS, write https:// in its URL; if not, check the port",
             ));
@@ -54,29 +58,38 @@ fn behind<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e (dyn Error + 'stat
     }
 }
 
-fn of(error: &TlsError) -> Told {
-    match error {
+fn of(error: &TlsError) -> Option<Told> {
+    Some(match error {
         TlsError::InvalidCertificate(error) => of_certificate(error),
-        TlsError::InvalidMessage(_) => {
-            ("the server speaks no TLS on this port", "write http:// in its URL, or its TLS port")
-        }
+        TlsError::InvalidMessage(_) => (
+            Side::Entry,
+            "the server speaks no TLS on this port",
+            "write http:// in its URL, or its TLS port",
+        ),
         TlsError::AlertReceived(
             AlertDescription::CertificateRequired
             | AlertDescription::BadCertificate
             | AlertDescription::CertificateUnknown,
         ) => (
+            Side::Server,
             "the server wants a certificate of ours",
             "client certificates are not supported; use another way to log in",
         ),
         TlsError::AlertReceived(_) | TlsError::PeerIncompatible(_) => (
+            Side::Way,
             "the server and this program have no TLS in common",
             "TLS 1.2 and 1.3 are spoken; ask whoever runs the server, or check the host name in the URL",
         ),
-        _ => ("TLS failed", "ask whoever runs the server"),
-    }
+        _ => return None,
+    })
 }
 
 fn of_certificate(error: &CertificateError) -> Told {
+    let (says, cure) = certificate(error);
+    (Side::Way, says, cure)
+}
+
+fn certificate(error: &CertificateError) -> (&'static str, &'static str) {
     use CertificateError as E;
     const RENEW: &str = "whoever runs the server must renew it; also check the clock of this machine";
     match error {

@@ -187,6 +187,26 @@ async fn a_url_without_an_mcp_endpoint_is_a_config_error() {
 }
 
 #[tokio::test]
+async fn a_page_or_a_refusal_of_the_request_lasts_and_names_what_to_correct() {
+    let page = || Answer::status(200).with("content-type", "text/html").body("<html>hi");
+    let cases: [(fn() -> Answer, &str, &str); 4] = [
+        (page, "text/html", "correct the URL"),
+        (|| Answer::status(200), "empty body", "correct the URL"),
+        (|| plain(400), "HTTP 400", "see what it says"),
+        (|| plain(415), "HTTP 415", "see what it says"),
+    ];
+    for protocol in [ProtocolChoice::Auto, ProtocolChoice::Legacy, ProtocolChoice::Modern] {
+        for (answer, says, cures) in cases {
+            let (_rig, outcome) = shake(protocol, move |_| answer()).await;
+            let Err(HandshakeError::Fault(LinkFault::Misfit { text, cure, .. })) = outcome else {
+                panic!("{says}: {outcome:?}")
+            };
+            assert!(text.contains(says) && cure.contains(cures), "{text}; {cure}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_login_wall_is_told_as_such_from_the_first_request_on() {
     let (rig, outcome) =
         shake(ProtocolChoice::Auto, |_| Answer::status(401).with("www-authenticate", "Bearer realm=\"r\""))
