@@ -1,6 +1,7 @@
 //! Floor 0. The names of things: servers, generations, calls, sessions.
 //! Plain values, cheap to clone, never parsed back from text that a server sent.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -36,6 +37,17 @@ impl fmt::Display for ServerId {
 impl From<&str> for ServerId {
     fn from(name: &str) -> Self {
         Self::new(name)
+    }
+}
+
+/// A word as a shell reads it back: quoted where it has to be. For commands that are shown to be
+/// typed; names come from files that others wrote.
+pub fn shell_word(word: &str) -> Cow<'_, str> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@:,%".contains(c);
+    if !word.is_empty() && !word.starts_with('-') && word.chars().all(plain) {
+        Cow::Borrowed(word)
+    } else {
+        Cow::Owned(format!("'{}'", word.replace('\'', "'\\''")))
     }
 }
 

@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use clap::Parser;
 use serde_json::{Map, Value};
 
+use super::address::{self, is_url};
 use super::args::{AddArgs, AddOptions, EditScope};
 use super::failure::Failure;
 use super::text::quoted;
@@ -82,10 +83,25 @@ fn target(rest: Vec<String>, options: AddOptions, dashed: bool) -> Result<(Targe
                 return Err(Failure::usage("a URL is missing after `http`")
                     .fix("write `callboard mcp add NAME http URL`"));
             };
+            reject_mistaken(url, "")?;
             Ok((Target::Url(url.clone()), merge_flags(options, flags)?))
         }
         url if is_url(url) => Ok((Target::Url(first.clone()), merge_flags(options, more)?)),
-        _ => Ok((Target::Command(rest), options)),
+        word => {
+            reject_mistaken(word, "; a command of that name follows a `--`")?;
+            Ok((Target::Command(rest), options))
+        }
+    }
+}
+
+/// What looks like an address and is none must not be taken for a command, or be written down.
+fn reject_mistaken(word: &str, or_else: &str) -> Result<(), Failure> {
+    match address::mistaken(word) {
+        Some(told) => {
+            let fix = format!("{}{or_else}", told.fix("callboard mcp add NAME"));
+            Err(Failure::usage(told.message).fix(fix))
+        }
+        None => Ok(()),
     }
 }
 
@@ -98,12 +114,6 @@ fn trailing_project(words: &[String], mut options: AddOptions) -> (Vec<String>, 
         }
         _ => (words.to_vec(), options),
     }
-}
-
-/// Whether a word is the address of a server.
-pub fn is_url(word: &str) -> bool {
-    let lower = word.to_ascii_lowercase();
-    lower.starts_with("http://") || lower.starts_with("https://")
 }
 
 #[derive(Parser)]
@@ -291,6 +301,24 @@ mod tests {
     #[test]
     fn a_command_without_dashes_is_taken_as_it_stands() {
         assert_eq!(entry(&["fs", "npx", "-y", "x"]), json!({"command": "npx", "args": ["-y", "x"]}));
+    }
+
+    #[test]
+    fn what_looks_like_an_address_is_no_command() {
+        for words in [
+            &["x", "ftp://h/x"][..],
+            &["x", "http:/h"],
+            &["x", "localhost:3000/mcp"],
+            &["x", "http", "ftp://h"],
+        ] {
+            let failure = read(words).unwrap_err();
+            assert!(failure.message.contains(words[words.len() - 1]), "{failure:?}");
+            assert!(
+                failure.fix.is_some_and(|fix| fix.contains("callboard mcp add NAME http://")),
+                "{words:?}"
+            );
+        }
+        assert_eq!(entry(&["x", "--", "localhost:3000/mcp"]), json!({"command": "localhost:3000/mcp"}));
     }
 
     #[test]

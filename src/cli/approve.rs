@@ -14,6 +14,7 @@ use super::table::{Field, sheet};
 use crate::config::approvals::{self, Request, RequestError, approve as record, revoke as take_back};
 use crate::config::reveal::{self, Revealed};
 use crate::config::spec::Source;
+use crate::id::shell_word;
 use crate::shaping::redact::Redactor;
 use crate::shaping::render::printable;
 use crate::time::{rfc3339, wall};
@@ -54,7 +55,7 @@ pub async fn approve(ctx: &Ctx, args: &ApproveArgs) -> Result<Answer, Failure> {
             .on(&request.name)
             .fix(format!(
                 "read it with `callboard mcp get {0}`, then `callboard mcp approve {0} -y`",
-                request.name
+                shell_word(&request.name)
             )));
         }
         write_stderr(&request_text(ctx, &request, &seen, ctx.term.style_err()));

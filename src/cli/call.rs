@@ -28,7 +28,7 @@ use crate::catalog::schema::{CompiledSchema, check};
 use crate::catalog::typed::{Argument, typed_args};
 use crate::catalog::violation::{self, Violation};
 use crate::config::spec::Scope;
-use crate::id::ServerId;
+use crate::id::{ServerId, shell_word};
 use crate::runtime::Runtime;
 use crate::shaping::render::render_result;
 
@@ -177,7 +177,7 @@ pub(super) fn find(ctx: &Ctx, catalog: &Catalog, server: &ServerId, tool: &str) 
     let list = catalog.servers.get(server).map(|of_server| &of_server.tools);
     if let Some(bad) = list.and_then(|list| list.quarantined.iter().find(|bad| bad.name == tool)) {
         return Err(unknown(server, tool, format!("the definition of {tool} is broken: {}", bad.reason))
-            .fix(format!("callboard mcp check {server}")));
+            .fix(format!("callboard mcp check {}", shell_word(server.as_str()))));
     }
     if let Some(list) = list.filter(|list| list.incomplete) {
         let cause = list.unread.as_ref().or(list.warnings.last());
@@ -185,9 +185,10 @@ pub(super) fn find(ctx: &Ctx, catalog: &Catalog, server: &ServerId, tool: &str) 
         return Ok(Found::Unlisted { tool: tool.to_owned(), cause });
     }
     let names = list.into_iter().flat_map(|list| list.items.iter().map(|item| item.name.as_str()));
+    let word = shell_word(server.as_str());
     let fix = match nearest(tool, names) {
-        Some(near) => format!("did you mean {near}? `callboard mcp tools {server}` lists all"),
-        None => format!("callboard mcp tools {server}"),
+        Some(near) => format!("did you mean {near}? `callboard mcp tools {word}` lists all"),
+        None => format!("callboard mcp tools {word}"),
     };
     let shown = super::text::quoted(tool);
     Err(unknown(server, tool, format!("{server} has no tool {shown}")).fix(fix))
@@ -279,10 +280,11 @@ fn arguments(
     };
     let refused = |violations: Vec<Violation>| {
         let text = ctx.clean(&violation::sentence(name, &violations));
-        Failure::invalid_arguments(text)
-            .on(server.as_str())
-            .about(name)
-            .fix(format!("callboard mcp call {server} {name} --help"))
+        Failure::invalid_arguments(text).on(server.as_str()).about(name).fix(format!(
+            "callboard mcp call {} {} --help",
+            shell_word(server.as_str()),
+            shell_word(name)
+        ))
     };
     let raw = match typed {
         Arguments::Object(raw) => raw,

@@ -11,6 +11,7 @@ use super::failure::{Failure, nearest};
 use super::out::{Style, Terminal};
 use crate::config::load::{LoadOptions, Loaded, SOURCE_VARIABLES, load};
 use crate::config::spec::{Entry, EntryState, Issue, IssueCode, Scope, Severity};
+use crate::id::shell_word;
 use crate::shaping::redact::Redactor;
 use crate::shaping::render::printable;
 use crate::transport::guard::Guarding;
@@ -106,11 +107,11 @@ impl Ctx {
             EntryState::Disabled => {
                 Err(Failure::refused("disabled", format!("{name} is turned off in {}", entry.source))
                     .on(name)
-                    .fix(format!("callboard mcp on {name}")))
+                    .fix(format!("callboard mcp on {}", shell_word(name))))
             }
             EntryState::Pending => Err(Failure::refused("pending_approval", why_pending(entry))
                 .on(name)
-                .fix(format!("callboard mcp get {name}, then callboard mcp approve {name}"))),
+                .fix(format!("callboard mcp get {0}, then callboard mcp approve {0}", shell_word(name)))),
             EntryState::Invalid => {
                 let mut failure = first_error(entry).map_or_else(
                     || Failure::config(format!("{name} can't be used as it is written")),

@@ -14,6 +14,7 @@ use crate::config::document::Definition;
 use crate::config::load::Env;
 use crate::config::spec::{Entry, EntryState, Issue, IssueCode, Scope, Severity, TransportSpec};
 use crate::config::{approvals, literal, secret_store};
+use crate::id::shell_word;
 use crate::shaping::redact::Redactor;
 use crate::store;
 use crate::transport::guard;
@@ -201,12 +202,7 @@ fn credentials_in_clear(ctx: &Ctx) -> Vec<Finding> {
 }
 
 fn shell(path: &Path) -> String {
-    let text = path.display().to_string();
-    if text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+@".contains(c)) {
-        text
-    } else {
-        format!("'{}'", text.replace('\'', "'\\''"))
-    }
+    shell_word(&path.display().to_string()).into_owned()
 }
 
 fn of_issue(ctx: &Ctx, issue: &Issue) -> Finding {
@@ -220,7 +216,7 @@ fn of_issue(ctx: &Ctx, issue: &Issue) -> Finding {
 }
 
 fn of_entry(ctx: &Ctx, entry: &Entry) -> Vec<Finding> {
-    let name = &entry.id;
+    let (name, word) = (&entry.id, shell_word(entry.id.as_str()));
     let mut findings = Vec::new();
     if !entry.shadows.is_empty() {
         let hidden: Vec<String> = entry.shadows.iter().map(ToString::to_string).collect();
@@ -232,7 +228,7 @@ fn of_entry(ctx: &Ctx, entry: &Entry) -> Vec<Finding> {
         EntryState::Ready(spec) => findings.extend(command(ctx, entry, &spec.transport)),
         EntryState::Pending => findings.push(
             Finding::new("approval", Level::Warning, super::ctx::why_pending(entry))
-                .fix(format!("callboard mcp get {name}, then callboard mcp approve {name}")),
+                .fix(format!("callboard mcp get {word}, then callboard mcp approve {word}")),
         ),
         EntryState::Disabled => {
             findings.push(Finding::new("entries", Level::Note, format!("{name} is turned off")));

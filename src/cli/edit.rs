@@ -19,7 +19,8 @@ use crate::config::literal::credentials;
 use crate::config::load::load;
 use crate::config::mask::mask_definition;
 use crate::config::spec::{Entry, Issue, IssueCode, SecretText, Severity};
-use crate::config::{document, secret_store};
+use crate::config::{document, secret_store, suggest};
+use crate::id::shell_word;
 use crate::shaping::redact::Redactor;
 
 #[derive(Serialize)]
@@ -124,7 +125,7 @@ fn ask_for(names: &[String]) -> Result<Vec<(String, SecretText)>, Failure> {
 }
 
 fn issue_words(issue: &Issue) -> String {
-    let path = issue.path.split_once('.').map_or(issue.path.as_str(), |(_, rest)| rest);
+    let path = suggest::first(&issue.path).1;
     if path.is_empty() { issue.message.clone() } else { format!("{path}: {}", issue.message) }
 }
 
@@ -189,12 +190,12 @@ fn answer(
     if pending {
         human.push_str(&format!(
             "\nIt comes from the project and waits for approval: callboard mcp approve {}",
-            done.name
+            shell_word(done.name)
         ));
     } else if let Some(error) = effective.filter(here).and_then(config_error) {
         warnings.push(format!("it can't start as it is: {}", issue_words(error)));
     } else if done.verb == "added" {
-        human.push_str(&format!("\nTry it: callboard mcp status {}", done.name));
+        human.push_str(&format!("\nTry it: callboard mcp status {}", shell_word(done.name)));
     }
     if let Some(entry) = effective
         && *entry.source.origin != *path
@@ -220,7 +221,10 @@ fn failure(name: &str, error: EditError) -> Failure {
     let message = error.to_string();
     let failure = match error {
         EditError::Fault { fault: EditFault::Exists, .. } => Failure::new("exists", Exit::Usage, message)
-            .fix(format!("take another name, or `callboard mcp add --force {name} …` to replace it")),
+            .fix(format!(
+                "take another name, or `callboard mcp add --force {} …` to replace it",
+                shell_word(name)
+            )),
         EditError::Fault { fault: EditFault::Missing, .. } => {
             Failure::new("unknown_server", Exit::NotFound, message).fix("callboard mcp list")
         }

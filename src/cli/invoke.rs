@@ -21,7 +21,7 @@ use crate::call::{
     CallError, CallEvent, CallLimits, CallReply, CallRequest, Delivery, ErrorCode, Grant, ItemKind, Phase,
     Target,
 };
-use crate::id::{ServerId, SessionId};
+use crate::id::{ServerId, SessionId, shell_word};
 use crate::runtime::Runtime;
 use crate::time::Monotonic;
 
@@ -230,9 +230,9 @@ fn server_error(ctx: &Ctx, call: &Invocation, error: RpcError, raw: Box<RawValue
     failure.delivery = Some(Delivery::Executed);
     failure.rpc_error = Some(raw);
     if matches!(error.code, Some(-32602 | -32002)) {
-        let server = &call.server;
+        let (server, name) = (shell_word(call.server.as_str()), shell_word(&call.name));
         failure.fix = Some(match call.kind {
-            ItemKind::Tool => format!("callboard mcp call {server} {} --help", call.name),
+            ItemKind::Tool => format!("callboard mcp call {server} {name} --help"),
             ItemKind::Prompt => format!("`callboard mcp prompts {server}` shows what each takes"),
             ItemKind::Resource => format!("`callboard mcp resources {server}` lists what there is"),
         });

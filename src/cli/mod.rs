@@ -3,6 +3,7 @@
 //! Called by `main` of the binary.
 
 pub mod add_form;
+pub mod address;
 pub mod approve;
 pub mod args;
 pub mod ask;

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use super::add_form::is_url;
+use super::address::{self, is_url};
 use super::ctx::Ctx;
 use super::failure::Failure;
 use crate::config::load::load;
@@ -41,6 +41,12 @@ pub fn pick<'a>(ctx: &'a Ctx, word: Option<&str>, command: &[String]) -> Result<
         }
         (Some(url), []) if is_url(url) => json!({"url": literal(url)}),
         (Some(name), []) => {
+            if let Some(told) = address::mistaken(name).filter(|_| ctx.loaded.servers.get(name).is_none()) {
+                let fix = told.meant.as_ref().map(|url| format!("write {url} in its place"));
+                let fix = fix
+                    .unwrap_or_else(|| "give the name of a server, or an http:// or https:// URL".to_owned());
+                return Err(Failure::usage(told.message).fix(fix));
+            }
             let server = ctx.runnable(name)?.id.clone();
             return Ok(Picked { ctx: Cow::Borrowed(ctx), server, once: false });
         }
@@ -134,6 +140,22 @@ mod tests {
             assert_eq!(failure.code, "usage", "{word:?} {command:?}");
             assert!(failure.fix.is_some());
         }
+    }
+
+    #[test]
+    fn what_looks_like_an_address_is_no_name() {
+        let home = tempfile::tempdir().unwrap();
+        let file = r#"{"mcpServers":{"localhost:1":{"command":"x"}}}"#;
+        std::fs::write(home.path().join("mcp.json"), file).unwrap();
+        let ctx = Ctx::for_test(home.path(), &[]);
+        for (word, meant) in
+            [("localhost:2/mcp", "http://localhost:2/mcp"), ("ftp://h", "http:// or https://")]
+        {
+            let failure = pick(&ctx, Some(word), &[]).unwrap_err();
+            assert_eq!(failure.code, "usage");
+            assert!(failure.fix.as_ref().is_some_and(|fix| fix.contains(meant)), "{failure:?}");
+        }
+        assert!(pick(&ctx, Some("localhost:1"), &[]).is_ok(), "a configured name is one");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::items::Clean;
 use super::out::{Style, Tone};
 use super::table::{Column, Field, table};
 use super::text;
+use crate::id::shell_word;
 
 /// One parameter.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -166,9 +167,13 @@ fn row(parameter: &Parameter, clean: Clean<'_>) -> Vec<Field> {
 
 /// A command line with the required parameters.
 fn example(help: &ToolHelp<'_>, clean: Clean<'_>) -> String {
-    let mut line = format!("callboard mcp call {} {}", help.server, clean(help.tool));
+    let mut line = format!(
+        "callboard mcp call {} {}",
+        if help.server == "…" { help.server.into() } else { shell_word(help.server) },
+        shell_word(&clean(help.tool))
+    );
     for parameter in help.parameters.iter().filter(|p| p.required) {
-        line.push_str(&format!(" {}=…", clean(&parameter.name)));
+        line.push_str(&format!(" {}=…", shell_word(&clean(&parameter.name))));
     }
     line
 }

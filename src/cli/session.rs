@@ -12,7 +12,7 @@ use super::out::{Answer, answer_text, failure_text, tell, told, write_stderr};
 use super::status_view::state_word;
 use crate::call::{Delivery, Phase};
 use crate::config::spec::ServerSet;
-use crate::id::ServerId;
+use crate::id::{ServerId, shell_word};
 use crate::runtime::{Runtime, RuntimePlan, is_settled};
 use crate::shaping::render::one_line;
 use crate::view::{LifeState, ParkReason, ServerView};
@@ -248,7 +248,7 @@ pub fn unread(ctx: &Ctx, server: &ServerId, cause: &str) -> Failure {
     let mut failure = Failure::new("not_ready", Exit::Unavailable, message).on(server.as_str());
     failure.phase = Some(Phase::Resolve);
     failure.delivery = Some(Delivery::NotSent);
-    failure.fix(format!("callboard mcp why {server}"))
+    failure.fix(format!("callboard mcp why {}", shell_word(server.as_str())))
 }
 
 /// Why a server can't be used, in the words of its view.
@@ -283,7 +283,7 @@ pub fn unavailable(ctx: &Ctx, view: &ServerView) -> Failure {
         }
         _ if ctx.once => "run the command by itself, or open the URL, to see what it says".to_owned(),
         Some(fix) => ctx.clean(fix),
-        None => format!("callboard mcp why {}", view.id),
+        None => format!("callboard mcp why {}", shell_word(view.id.as_str())),
     });
     failure
 }

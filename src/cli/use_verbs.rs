@@ -27,7 +27,7 @@ use crate::catalog::items::ListKind;
 use crate::catalog::merge::Catalog;
 use crate::catalog::prompt;
 use crate::config::spec::EntryState;
-use crate::id::ServerId;
+use crate::id::{ServerId, shell_word};
 use crate::runtime::{Runtime, RuntimePlan};
 use crate::shaping::render::{BlockKind, Rendered, render_prompt, render_resource};
 use crate::view::ServerView;
@@ -338,9 +338,10 @@ fn check_prompt(ctx: &Ctx, catalog: &Catalog, call: &Invocation) -> Result<(), F
     let list: Vec<String> = violations.iter().map(ToString::to_string).collect();
     let text = format!("the arguments of {} do not fit the prompt: {}", call.name, list.join("; "));
     let failure = Failure::invalid_arguments(ctx.clean(&text));
+    let (server, name) = (shell_word(call.server.as_str()), shell_word(&call.name));
     let fix = match first.message.as_str() {
-        "is required" => format!("callboard mcp prompt {} {} {}=…", call.server, call.name, first.path),
-        _ => format!("callboard mcp prompts {}", call.server),
+        "is required" => format!("callboard mcp prompt {server} {name} {}=…", first.path),
+        _ => format!("callboard mcp prompts {server}"),
     };
     Err(failure.fix(ctx.clean(&fix)))
 }

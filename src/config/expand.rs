@@ -3,6 +3,7 @@
 //! Called by `config::validate`; `config::approval` asks only which names a text reads.
 
 use super::secret::is_ordinary_variable;
+use crate::id::shell_word;
 
 /// What expansion may ask of the world.
 pub trait Lookup {
@@ -49,7 +50,7 @@ impl ExpandError {
         match self {
             Self::Unset(name) => format!("set {name}, or write ${{{name}:-default}}"),
             Self::NotUtf8(name) => format!("set {name} to a text in UTF-8"),
-            Self::NoSecret(name) => format!("callboard secret set {name}"),
+            Self::NoSecret(name) => format!("callboard secret set {}", shell_word(name)),
             Self::Unclosed => "close it, or write $$ for a plain $".into(),
             Self::BadName(name) => match name.strip_prefix("env:") {
                 Some(plain) => format!("write ${{{plain}}}"),

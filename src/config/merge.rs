@@ -15,6 +15,7 @@ use super::secret::{self, Collector};
 use super::spec::{Entry, EntryState, Scope, ServerSet, Source};
 use super::validate::{self, Context};
 use crate::id::ServerId;
+use crate::id::shell_word;
 
 /// Longest name of a server, characters.
 pub const NAME_LEN_MAX: usize = 80;
@@ -177,12 +178,7 @@ impl<'a> Judged<'a> {
 
 /// The command that approves a name, quoted for a shell where needed.
 fn approve_hint(name: &str) -> String {
-    let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
-    if plain {
-        format!("callboard mcp approve {name}")
-    } else {
-        format!("callboard mcp approve '{}'", name.replace('\'', "'\\''"))
-    }
+    format!("callboard mcp approve {}", shell_word(name))
 }
 
 fn one_name(of_name: &[&Definition], merge: Merge<'_>, set: &mut ServerSet, secrets: &mut Collector) {

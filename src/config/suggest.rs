@@ -49,9 +49,40 @@ pub fn join(path: &str, key: &str) -> String {
     }
 }
 
+/// The first key of a key path, and what follows it; a `.` within quotes parts nothing.
+pub fn first(path: &str) -> (&str, &str) {
+    let (mut quoted, mut escaped) = (false, false);
+    for (at, c) in path.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' if quoted => escaped = true,
+            '"' => quoted = !quoted,
+            '.' if !quoted => return (&path[..at], &path[at + 1..]),
+            '[' if !quoted && at > 0 => return path.split_at(at),
+            _ => {}
+        }
+    }
+    (path, "")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_path_parts_at_its_keys_whatever_they_hold() {
+        for name in ["git", "./x", "a.b", "x\"].y", "\\", "[", "a b", "ключ.", ""] {
+            let path = join(&join("mcpServers", name), "env");
+            let (head, rest) = first(&path);
+            assert_eq!(head, "mcpServers", "{path}");
+            let (key, last) = first(rest);
+            assert_eq!((key, last), (join("", name).as_str(), "env"), "{path}");
+        }
+        assert_eq!(first("args[1]"), ("args", "[1]"));
+        assert_eq!(first("[1].x"), ("[1]", "x"));
+        assert_eq!(first("one"), ("one", ""));
+        assert_eq!(first(""), ("", ""));
+    }
 
     #[test]
     fn spelling_habits_of_other_tools_are_recognised() {

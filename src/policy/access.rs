@@ -9,6 +9,7 @@ use super::verbs::{Look, look_of};
 use crate::call::{ErrorCode, Grant, ItemKind};
 use crate::catalog::items::Hints;
 use crate::config::spec::{Entry, EntryState, Scope, ServerSpec, Trust};
+use crate::id::shell_word;
 
 /// How much runs without asking.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -266,16 +267,6 @@ fn decide_reading(q: &Question<'_>, spec: &ServerSpec) -> Verdict {
         });
     }
     Verdict::Run(Rule::NoEffect)
-}
-
-/// A word that a shell takes as it is.
-fn shell_word(word: &str) -> String {
-    let plain =
-        |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b'/' | b':' | b'@' | b'+');
-    if !word.is_empty() && !word.starts_with('-') && word.bytes().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use std::time::{Duration, SystemTime};
 
 use crate::call::ErrorCode;
+use crate::id::shell_word;
 use crate::view::history::{Cause, Record, What};
 use crate::view::{BreakerState, LifeState, ParkReason, ServerView};
 
@@ -116,7 +117,7 @@ fn why(view: &ServerView, otherwise: &str) -> String {
 /// What cures an end of that kind, where the view knows nothing better.
 fn cure(view: &ServerView, cause: Cause) -> Option<String> {
     let known = view.fix.clone();
-    let id = &view.id;
+    let id = shell_word(view.id.as_str());
     known.or_else(|| {
         Some(match cause {
             Cause::Config | Cause::NeedsAuth => format!("callboard mcp get {id}, then correct the entry"),

@@ -10,6 +10,7 @@ use crate::call::{CallError, CallRequest, ErrorCode, ItemKind, Origin, Phase, Ta
 use crate::catalog::items::{Item, ListKind};
 use crate::catalog::merge::{Catalog, Resolution};
 use crate::id::ServerId;
+use crate::id::shell_word;
 use crate::policy::share;
 use crate::view::{LifeState, ParkReason};
 
@@ -185,7 +186,7 @@ fn known(
         }
     };
     let error = refusal(code, Phase::Resolve, Origin::Caller, text).on(server).about(name);
-    Err(Box::new(error.fix(format!("callboard mcp {word}s {server}"))))
+    Err(Box::new(error.fix(format!("callboard mcp {word}s {}", shell_word(server.as_str())))))
 }
 
 fn hint(similar: &[String]) -> String {

@@ -10,6 +10,7 @@ use crate::actors::task;
 use crate::call::{BreakerClass, CallError, ErrorCode, ItemKind, Origin, Phase};
 use crate::config::spec::Trust;
 use crate::id::Generation;
+use crate::id::shell_word;
 use crate::policy::breaker::{Admit, Loss, Move, Pass, Refusal, Standing};
 use crate::policy::classify::Ending;
 use crate::policy::lifecycle::{Event, Life};
@@ -72,7 +73,7 @@ impl ServerState {
         CallError::refused(ErrorCode::BreakerOpen, Phase::Admission, Origin::Server, text)
             .on(id)
             .after(wait)
-            .fix(format!("callboard mcp why {id}"))
+            .fix(format!("callboard mcp why {}", shell_word(id.as_str())))
     }
 
     /// Does what a move of the breaker asks for.

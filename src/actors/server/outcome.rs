@@ -7,6 +7,7 @@ use super::call::Shared;
 use super::cure;
 use crate::call::{BreakerClass, CallError, Delivery, ErrorCode, Origin, Phase};
 use crate::id::ServerId;
+use crate::id::shell_word;
 use crate::policy::budget::Limit;
 use crate::policy::classify::Ending;
 use crate::transport::LinkFault;
@@ -56,7 +57,7 @@ pub(super) fn wait_ended(server: &ServerId, item: &str, waited: Duration, ready:
             Origin::Transport,
             format!("{server} did not become ready while the call waited ({secs:.1} s); nothing was sent"),
         )
-        .fix(format!("callboard mcp why {server}"))
+        .fix(format!("callboard mcp why {}", shell_word(server.as_str())))
     };
     error.on(server).about(item)
 }
@@ -171,7 +172,7 @@ fn lost(shared: &Shared, fault: &LinkFault, stderr: &str) -> CallError {
     if let Some(last) = tail.lines().rev().find(|line| !line.trim().is_empty()) {
         text.push_str(&format!("; last stderr line: {}", shared.redactor.text(last)));
     }
-    let look = format!("callboard mcp why {server}");
+    let look = format!("callboard mcp why {}", shell_word(server.as_str()));
     let detail = fault.detail().map(|detail| shared.redactor.text(detail).into_owned());
     let error = CallError::refused(ErrorCode::ConnectionLost, Phase::Await, Origin::Transport, text)
         .counting(Ending::ConnectionLost.class(false))

@@ -3,6 +3,7 @@
 
 use crate::actors::server::Autostart;
 use crate::config::spec::{Entry, EntryState, Trust};
+use crate::id::shell_word;
 use crate::time;
 use crate::view::{LifeState, ParkReason, ServerView, label};
 
@@ -16,7 +17,7 @@ pub(crate) fn initial_view(entry: &Entry, autostart: Autostart) -> ServerView {
         EntryState::Disabled => (
             LifeState::Parked(ParkReason::Disabled),
             Some(format!("turned off in {}", entry.source)),
-            Some(format!("callboard mcp enable {id}")),
+            Some(format!("callboard mcp enable {}", shell_word(id.as_str()))),
         ),
         EntryState::Pending => (
             LifeState::Parked(ParkReason::PendingApproval),
@@ -24,7 +25,7 @@ pub(crate) fn initial_view(entry: &Entry, autostart: Autostart) -> ServerView {
                 "{} is a project file; nothing of it runs before you approve it",
                 entry.source.origin
             )),
-            Some(format!("callboard mcp approve {id}")),
+            Some(format!("callboard mcp approve {}", shell_word(id.as_str()))),
         ),
         EntryState::Invalid => {
             let issue = entry.issues.iter().find(|i| i.severity == crate::config::spec::Severity::Error);
