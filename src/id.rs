@@ -44,7 +44,7 @@ impl From<&str> for ServerId {
 /// typed; names come from files that others wrote.
 pub fn shell_word(word: &str) -> Cow<'_, str> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@:,%".contains(c);
-    if !word.is_empty() && !word.starts_with('-') && word.chars().all(plain) {
+    if !word.is_empty() && word.chars().all(plain) {
         Cow::Borrowed(word)
     } else {
         Cow::Owned(format!("'{}'", word.replace('\'', "'\\''")))

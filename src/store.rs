@@ -23,8 +23,8 @@ const LOCK_WAIT_MAX: Duration = Duration::from_secs(10);
 pub enum StoreError {
     /// Not a regular file: a folder, a pipe, a device.
     NotRegular(PathBuf),
-    /// More bytes than allowed.
-    TooLarge(PathBuf, u64),
+    /// More bytes than allowed: the limit and, where it is known, how many there are.
+    TooLarge(PathBuf, u64, Option<u64>),
     /// Not UTF-8.
     NotText(PathBuf),
     /// Another writer kept the lock for too long.
@@ -37,7 +37,9 @@ impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotRegular(path) => write!(f, "{}: not a regular file", path.display()),
-            Self::TooLarge(path, max) => write!(f, "{}: larger than {max} bytes", path.display()),
+            Self::TooLarge(path, max, size) => {
+                write!(f, "{}: {}; make it smaller or split it", path.display(), too_large(*max, *size))
+            }
             Self::NotText(path) => write!(f, "{}: not UTF-8; save it as UTF-8", path.display()),
             Self::Locked(path) => {
                 write!(f, "{}: another program has held its lock for 10 s; try again", path.display())
@@ -53,6 +55,14 @@ impl std::error::Error for StoreError {
             Self::Io(_, error) => Some(error),
             Self::NotRegular(_) | Self::TooLarge(..) | Self::NotText(_) | Self::Locked(_) => None,
         }
+    }
+}
+
+/// The clause that says that something is over a limit, with its size where that is known; bytes.
+pub fn too_large(max: u64, size: Option<u64>) -> String {
+    match size {
+        Some(size) => format!("it has {size} bytes, and at most {max} are read"),
+        None => format!("it has more than {max} bytes, the most that are read"),
     }
 }
 
@@ -77,10 +87,15 @@ pub fn read_text(path: &Path, bytes_max: u64) -> Result<Option<String>, StoreErr
     if !file.metadata().map_err(failed)?.is_file() {
         return Err(StoreError::NotRegular(path.to_path_buf()));
     }
+    let size = file.metadata().map_err(failed)?.len();
     let mut bytes = Vec::new();
     file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > bytes_max {
-        return Err(StoreError::TooLarge(path.to_path_buf(), bytes_max));
+        return Err(StoreError::TooLarge(
+            path.to_path_buf(),
+            bytes_max,
+            Some(size).filter(|size| *size > bytes_max),
+        ));
     }
     String::from_utf8(bytes).map(Some).map_err(|_| StoreError::NotText(path.to_path_buf()))
 }
@@ -280,7 +295,7 @@ mod tests {
         assert!(read_text(&path.join("below/a/missing/folder"), 4).unwrap().is_none());
         fs::write(&path, "1234").unwrap();
         assert_eq!(read_text(&path, 4).unwrap().unwrap(), "1234");
-        assert!(matches!(read_text(&path, 3), Err(StoreError::TooLarge(_, 3))));
+        assert!(matches!(read_text(&path, 3), Err(StoreError::TooLarge(_, 3, Some(4)))));
         assert!(read_text(&path.join("below/a/file"), 4).unwrap().is_none());
         assert!(matches!(read_text(&folder, 4), Err(StoreError::NotRegular(_))));
         fs::write(&path, [0xff]).unwrap();

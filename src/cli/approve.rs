@@ -16,8 +16,11 @@ use crate::config::reveal::{self, Revealed};
 use crate::config::spec::Source;
 use crate::id::shell_word;
 use crate::shaping::redact::Redactor;
-use crate::shaping::render::printable;
+use crate::shaping::render::{one_line, printable};
 use crate::time::{rfc3339, wall};
+
+/// Longest name that is repeated whole, in columns.
+const NAME_WIDTH_MAX: usize = 80;
 
 #[derive(Serialize)]
 struct ApproveView<'a> {
@@ -60,7 +63,8 @@ pub async fn approve(ctx: &Ctx, args: &ApproveArgs) -> Result<Answer, Failure> {
         }
         write_stderr(&request_text(ctx, &request, &seen, ctx.term.style_err()));
         write_stderr("\n\n");
-        if !ask::yes_or_no("Approve exactly this?").await {
+        if !ask::yes_or_no(&format!("Approve exactly this entry of the project, {}?", shown(&request))).await
+        {
             return Err(Failure::refused("not_approved", format!("{} was not approved", request.name))
                 .on(&request.name));
         }
@@ -75,6 +79,11 @@ pub async fn approve(ctx: &Ctx, args: &ApproveArgs) -> Result<Answer, Failure> {
     let answer = answer(&request, &seen, true, human)?;
     // A person has read them with the entry.
     Ok(if ctx.global.json { answer.warn(doubts(ctx, &request, &seen)) } else { answer })
+}
+
+/// The name of the entry, on one line: what is shown before it may have scrolled it away.
+fn shown(request: &Request) -> String {
+    one_line(&request.name, NAME_WIDTH_MAX)
 }
 
 fn unusable(ctx: &Ctx, name: &str, error: &RequestError) -> Failure {

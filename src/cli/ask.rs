@@ -13,13 +13,43 @@ const ANSWER_LEN_MAX: u64 = 64 * 1024;
 /// Asks a yes-or-no question; anything but yes is no. Must be called only where somebody can
 /// answer. Runs beside the event loop: servers go on meanwhile.
 pub async fn yes_or_no(question: &str) -> bool {
-    write_stderr(&format!("{question} [y/N] "));
+    is_yes(&line(&format!("{question} [y/N] ")).await)
+}
+
+/// The answer to a question of which a part was not shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// Yes.
+    Yes,
+    /// Anything else.
+    No,
+    /// Show all of it, then ask again.
+    Show,
+}
+
+/// Asks as [`yes_or_no`] does, and offers to show what was left out.
+pub async fn yes_no_or_show(question: &str) -> Reply {
+    reply(&line(&format!("{question} [y/N, s shows all] ")).await)
+}
+
+/// What an answer means where there is more to show.
+fn reply(answer: &str) -> Reply {
+    match answer.trim().to_lowercase().as_str() {
+        "s" | "show" => Reply::Show,
+        answer if is_yes(answer) => Reply::Yes,
+        _ => Reply::No,
+    }
+}
+
+/// Writes a prompt and reads the answer; empty when there is none.
+async fn line(prompt: &str) -> String {
+    write_stderr(prompt);
     let answer = tokio::task::spawn_blocking(read_line).await;
     let answer = answer.ok().flatten();
     if answer.is_none() {
         write_stderr("\n");
     }
-    answer.is_some_and(|line| is_yes(&line))
+    answer.unwrap_or_default()
 }
 
 /// Whether an answer means yes.
@@ -85,6 +115,15 @@ impl Drop for EchoOff {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wish_to_see_all_is_neither_yes_nor_no() {
+        for (answer, means) in
+            [("s\n", Reply::Show), ("Show", Reply::Show), ("y", Reply::Yes), ("", Reply::No)]
+        {
+            assert_eq!(reply(answer), means, "{answer:?}");
+        }
+    }
 
     #[test]
     fn only_a_yes_is_a_yes() {

@@ -234,7 +234,10 @@ fn help_answer(picked: &Picked<'_>, tool: &str, item: &Item) -> Result<Answer, F
     let schema: serde_json::Value = raw.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
     let parameters = parameters::parameters(&schema);
     let help = parameters::ToolHelp {
-        server: if picked.once { "…" } else { server.as_str() },
+        call: &|words| match &ctx.once {
+            Some(stand_in) => stand_in.command("call", words),
+            None => format!("callboard mcp call {} {words}", shell_word(server.as_str())),
+        },
         tool,
         description: item.description.as_deref(),
         parameters: &parameters,

@@ -6,7 +6,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::failure::Failure;
-use super::text::quoted;
+use super::text::{bytes, quoted};
 
 /// Largest arguments that a file or stdin may hold, in bytes.
 pub const ARGUMENTS_LEN_MAX: usize = 16 * 1024 * 1024;
@@ -31,12 +31,34 @@ pub struct Pair {
     pub json: bool,
 }
 
-/// Where the text of `@file` and `-` comes from. The error is one line.
+/// Where the text of `@file` and `-` comes from.
 pub trait ReadText {
     /// The whole text of a file.
-    fn file(&mut self, path: &str) -> Result<String, String>;
+    fn file(&mut self, path: &str) -> Result<String, Unread>;
     /// The whole of stdin.
-    fn stdin(&mut self) -> Result<String, String>;
+    fn stdin(&mut self) -> Result<String, Unread>;
+}
+
+/// Why a text could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// It has more than [`ARGUMENTS_LEN_MAX`] bytes; how many, where that is known.
+    TooLarge(Option<u64>),
+    /// Anything else, in one line.
+    Other(String),
+}
+
+impl std::fmt::Display for Unread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let limit = bytes(ARGUMENTS_LEN_MAX as u64);
+        match self {
+            Self::TooLarge(Some(size)) => {
+                write!(f, "it has {size} bytes ({}), and at most {limit} are read", bytes(*size))
+            }
+            Self::TooLarge(None) => write!(f, "it has more than {limit}, the most that is read"),
+            Self::Other(text) => f.write_str(text),
+        }
+    }
 }
 
 /// Reads the words. None at all mean an empty object.
@@ -53,9 +75,13 @@ pub fn parse(words: &[String], read: &mut dyn ReadText) -> Result<Arguments, Fai
     }
 }
 
-fn unreadable(what: &str, error: &str) -> Failure {
-    Failure::invalid_arguments(format!("can't read {what}: {error}"))
-        .fix("write `@file` with a file that exists, `-` for stdin, or the JSON object itself")
+fn unreadable(what: &str, error: &Unread) -> Failure {
+    Failure::invalid_arguments(format!("can't read {what}: {error}")).fix(match error {
+        Unread::TooLarge(_) => {
+            "send less: split it over several calls, or hand the tool a path or URL to read it from"
+        }
+        Unread::Other(_) => "write `@file` with a file that exists, `-` for stdin, or the JSON object itself",
+    })
 }
 
 fn looks_like_json(word: &str) -> bool {
@@ -143,15 +169,14 @@ mod tests {
     struct Texts(Result<&'static str, &'static str>);
 
     impl ReadText for Texts {
-        fn file(&mut self, path: &str) -> Result<String, String> {
+        fn file(&mut self, path: &str) -> Result<String, Unread> {
             assert!(!path.starts_with('@'), "the sign is not part of the path");
-            self.0.map(str::to_owned).map_err(str::to_owned)
+            self.stdin()
         }
-        fn stdin(&mut self) -> Result<String, String> {
-            self.0.map(str::to_owned).map_err(str::to_owned)
+        fn stdin(&mut self) -> Result<String, Unread> {
+            self.0.map(str::to_owned).map_err(|text| Unread::Other(text.to_owned()))
         }
     }
-
     fn words(words: &[&str]) -> Vec<String> {
         words.iter().map(|w| (*w).to_owned()).collect()
     }

@@ -5,10 +5,13 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::address;
 use super::args::Global;
 use super::exit::Exit;
 use super::failure::{Failure, nearest};
+use super::once::ONCE;
 use super::out::{Style, Terminal};
+use super::stand_in::StandIn;
 use crate::config::load::{LoadOptions, Loaded, SOURCE_VARIABLES, load};
 use crate::config::spec::{Entry, EntryState, Issue, IssueCode, Scope, Severity};
 use crate::id::shell_word;
@@ -29,8 +32,8 @@ pub struct Ctx {
     pub options: LoadOptions,
     /// The effective configuration.
     pub loaded: Loaded,
-    /// Whether the one server is not configured and runs for this command alone.
-    pub once: bool,
+    /// What stands for the one server when it is not configured and runs for this command alone.
+    pub once: Option<StandIn>,
     /// How its servers are guarded.
     pub guard: Option<Guarding>,
     redactor: Arc<Redactor>,
@@ -62,13 +65,13 @@ impl Ctx {
     fn of(global: Global, term: Terminal, argv: Vec<OsString>, options: LoadOptions, loaded: Loaded) -> Self {
         let redactor = Arc::new(Redactor::new(&loaded.servers.secrets));
         let term = term.colored(loaded.settings.color);
-        Self { global, term, argv, options, loaded, once: false, guard: None, redactor }
+        Self { global, term, argv, options, loaded, once: None, guard: None, redactor }
     }
 
     /// The same with the configuration of a server that runs once.
-    pub fn once(&self, options: LoadOptions, loaded: Loaded) -> Self {
+    pub fn once(&self, options: LoadOptions, loaded: Loaded, stand_in: StandIn) -> Self {
         let ctx = Self::of(self.global.clone(), self.term, self.argv.clone(), options, loaded);
-        Self { once: true, guard: self.guard.clone(), ..ctx }
+        Self { once: Some(stand_in), guard: self.guard.clone(), ..ctx }
     }
 
     /// How to write to stdout.
@@ -90,6 +93,16 @@ impl Ctx {
         }
         let known = self.loaded.servers.entries.iter().map(|entry| entry.id.as_str());
         let mut failure = Failure::unknown_server(name, known.clone());
+        let meant = address::mistaken(name).and_then(|told| told.meant);
+        if let Some(url) = meant.or_else(|| address::is_url(name).then(|| name.to_owned())) {
+            let url = self.clean(&url);
+            let stand_in = StandIn::Url(url);
+            return Err(failure.fix(format!(
+                "this verb takes the name of a configured server; look at it with `{}`, or keep it with `{}`",
+                stand_in.command("tools", ""),
+                stand_in.keep()
+            )));
+        }
         if self.has_broken_source() && nearest(name, known).is_none() {
             let shown = super::text::quoted(name);
             failure = Failure::config(format!("no server called {shown} could be read")).on(name);
@@ -130,6 +143,14 @@ impl Ctx {
             let message = format!("there is no place for your own files: {fault}");
             Failure::new(IssueCode::NoHome.as_str(), Exit::Config, message).fix(fault.fix())
         })
+    }
+
+    /// The failure with a fix that can be typed, when the server has no name.
+    pub fn fitting(&self, mut failure: Failure) -> Failure {
+        if let Some(stand_in) = &self.once {
+            failure.fix = failure.fix.map(|fix| stand_in.working(&fix, ONCE));
+        }
+        failure
     }
 
     /// Issues of whole sources, as warnings.

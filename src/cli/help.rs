@@ -111,7 +111,8 @@ Examples:
   callboard secret rm GITHUB_TOKEN --force    remove it all the same";
 
 pub(super) const LIST: &str = "\
-Reads the configuration and starts nothing.
+Reads the configuration and starts nothing. `state` in --json is usable (may be started as it is \
+written), disabled, pending_approval or config_error; how servers are is what `mcp status` says.
 Examples:
   callboard mcp list
   callboard mcp list --json

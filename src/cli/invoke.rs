@@ -10,10 +10,12 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
-use super::ask;
+use super::ask::{self, Reply};
 use super::ctx::Ctx;
 use super::exit::Exit;
 use super::failure::Failure;
+use super::out::write_stderr;
+use super::question::{Question, question};
 use super::session::StatusLine;
 use super::text;
 use crate::actors::frontend::CALL_EVENTS_MAX;
@@ -95,7 +97,7 @@ pub async fn invoke(
     let reply = match first {
         Err(error) if error.code == ErrorCode::NeedsApproval && ctx.term.can_ask() && !ctx.global.json => {
             sent.set(false);
-            if !ask::yes_or_no(&question(ctx, &call)).await {
+            if !approved(ctx, &call).await {
                 return Err(Failure::refused("not_approved", "not called: the answer was no")
                     .on(call.server.as_str())
                     .about(&call.name));
@@ -110,14 +112,24 @@ pub async fn invoke(
     outcome(ctx, &call, &reply)
 }
 
-fn question(ctx: &Ctx, call: &Invocation) -> String {
+/// Whether the person at the terminal says yes to this call.
+async fn approved(ctx: &Ctx, call: &Invocation) -> bool {
+    let asked = asked(ctx, call);
+    write_stderr(&asked.head);
+    let Some(whole) = &asked.whole else { return ask::yes_or_no(&asked.line).await };
+    loop {
+        match ask::yes_no_or_show(&asked.line).await {
+            Reply::Yes => return true,
+            Reply::No => return false,
+            Reply::Show => write_stderr(whole),
+        }
+    }
+}
+
+fn asked(ctx: &Ctx, call: &Invocation) -> Question {
     let arguments = call.arguments.as_ref().map_or("{}", |arguments| arguments.get());
-    format!(
-        "Call {} of {} with\n{}\nOK?",
-        ctx.clean(&call.name),
-        ctx.clean(call.server.as_str()),
-        text::indent(&ctx.clean(arguments), "  ")
-    )
+    let [server, tool, arguments] = [call.server.as_str(), &call.name, arguments].map(|text| ctx.clean(text));
+    question(&server, &tool, &arguments, ctx.term.width_err)
 }
 
 fn refused(ctx: &Ctx, error: CallError) -> Failure {
@@ -312,8 +324,9 @@ mod tests {
     fn a_question_shows_server_tool_and_arguments_and_nothing_that_steers() {
         let home = tempfile::tempdir().unwrap();
         let ctx = Ctx::for_test(home.path(), &[]);
-        let text = question(&ctx, &call("t\u{1b}[2J", Some(r#"{"a":1}"#)));
-        assert_eq!(text, "Call t of s with\n  {\"a\":1}\nOK?");
+        let asked = asked(&ctx, &call("t\u{1b}[2J", Some(r#"{"a":1}"#)));
+        assert_eq!(asked.head, "Call t of s with\n  {\"a\":1}\n");
+        assert_eq!(asked.line, "Call t of s?");
     }
 
     #[test]

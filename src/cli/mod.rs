@@ -33,10 +33,12 @@ pub mod pages;
 pub mod parameters;
 #[cfg(test)]
 mod property_tests;
+pub mod question;
 pub mod save;
 pub mod secret;
 pub mod secret_args;
 pub mod session;
+pub mod stand_in;
 pub mod status;
 pub mod status_view;
 mod stream;

@@ -9,11 +9,12 @@ use serde_json::{Value, json};
 use super::address::{self, is_url};
 use super::ctx::Ctx;
 use super::failure::Failure;
+use super::stand_in::StandIn;
 use crate::config::load::load;
 use crate::id::ServerId;
 
 /// The name that a server goes by that runs once.
-const ONCE: &str = "once";
+pub const ONCE: &str = "once";
 
 /// The variable that carries such an entry: the strongest source below flags.
 const INLINE_VAR: &str = "CALLBOARD_MCP_SERVERS";
@@ -56,7 +57,11 @@ pub fn pick<'a>(ctx: &'a Ctx, word: Option<&str>, command: &[String]) -> Result<
                 .fix("leave one of them out"));
         }
     };
-    let ctx = alone(ctx, &entry);
+    let stand_in = match (word, command) {
+        (Some(url), _) => StandIn::Url(ctx.clean(url)),
+        (None, command) => StandIn::Command(command.iter().map(|word| ctx.clean(word)).collect()),
+    };
+    let ctx = alone(ctx, &entry, stand_in);
     let server = ctx.runnable(ONCE)?.id.clone();
     Ok(Picked { ctx: Cow::Owned(ctx), server, once: true })
 }
@@ -67,7 +72,7 @@ fn literal(word: &str) -> String {
 }
 
 /// A configuration that has this entry and no other.
-fn alone(ctx: &Ctx, entry: &Value) -> Ctx {
+fn alone(ctx: &Ctx, entry: &Value, stand_in: StandIn) -> Ctx {
     let mut options = ctx.options.clone();
     options.config_files.clear();
     options.strict = false;
@@ -83,7 +88,7 @@ fn alone(ctx: &Ctx, entry: &Value) -> Ctx {
     loaded.servers.issues.clone_from(&ctx.loaded.servers.issues);
     // The server itself must see the environment as it is.
     options.env = ctx.options.env.clone();
-    ctx.once(options, loaded)
+    ctx.once(options, loaded, stand_in)
 }
 
 #[cfg(test)]
@@ -105,11 +110,11 @@ mod tests {
         let ctx = Ctx::for_test(home.path(), &[("SEEN", "yes"), ("CALLBOARD_MCP_SERVERS", "{}")]);
 
         let named = pick(&ctx, Some("mine"), &[]).unwrap();
-        assert!(!named.once && !named.ctx.once && named.server.as_str() == "mine");
+        assert!(!named.once && named.ctx.once.is_none() && named.server.as_str() == "mine");
 
         for (word, command) in [(Some("https://example.com/mcp"), &[][..]), (None, &["tool", "$HOME"][..])] {
             let once = pick(&ctx, word, &words(command)).unwrap();
-            assert!(once.once && once.ctx.once);
+            assert!(once.once && once.ctx.once.is_some());
             let entries = &once.ctx.loaded.servers.entries;
             assert_eq!(entries.len(), 1, "nobody else runs");
             let EntryState::Ready(spec) = &entries[0].state else { panic!("{:?}", entries[0]) };

@@ -118,8 +118,8 @@ fn kind_at(root: &Value, schema: &Value, depth_left: usize) -> String {
 
 /// Everything about a tool that a caller needs.
 pub struct ToolHelp<'a> {
-    /// How the server is named on the command line, or the command after `--`.
-    pub server: &'a str,
+    /// The command that calls it, given the words behind the server.
+    pub call: &'a dyn Fn(&str) -> String,
     /// Raw name.
     pub tool: &'a str,
     /// What the server says it does.
@@ -167,15 +167,11 @@ fn row(parameter: &Parameter, clean: Clean<'_>) -> Vec<Field> {
 
 /// A command line with the required parameters.
 fn example(help: &ToolHelp<'_>, clean: Clean<'_>) -> String {
-    let mut line = format!(
-        "callboard mcp call {} {}",
-        if help.server == "…" { help.server.into() } else { shell_word(help.server) },
-        shell_word(&clean(help.tool))
-    );
+    let mut words = shell_word(&clean(help.tool)).into_owned();
     for parameter in help.parameters.iter().filter(|p| p.required) {
-        line.push_str(&format!(" {}=…", shell_word(&clean(&parameter.name))));
+        words.push_str(&format!(" {}=…", shell_word(&clean(&parameter.name))));
     }
-    line
+    (help.call)(&words)
 }
 
 #[cfg(test)]
@@ -224,7 +220,7 @@ mod tests {
             "path": {"type": "string", "description": "Where"}, "n": {"type": "integer", "default": 3}}});
         let parameters = parameters(&schema);
         let help = ToolHelp {
-            server: "fs",
+            call: &|words| format!("callboard mcp call fs {words}"),
             tool: "read",
             description: Some("Reads.\nWell."),
             parameters: &parameters,
@@ -241,7 +237,12 @@ mod tests {
 
     #[test]
     fn a_tool_without_parameters_says_so() {
-        let help = ToolHelp { server: "s", tool: "t", description: None, parameters: &[] };
+        let help = ToolHelp {
+            call: &|words| format!("callboard mcp call s {words}"),
+            tool: "t",
+            description: None,
+            parameters: &[],
+        };
         assert_eq!(
             help_text(&help, Style::PLAIN, &|t| t.to_owned()),
             "t\n\nNo parameters.\n\ncallboard mcp call s t"

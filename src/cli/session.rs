@@ -9,6 +9,7 @@ use super::ctx::Ctx;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::out::{Answer, answer_text, failure_text, tell, told, write_stderr};
+use super::stand_in::StandIn;
 use super::status_view::state_word;
 use crate::call::{Delivery, Phase};
 use crate::config::spec::ServerSet;
@@ -105,7 +106,7 @@ pub async fn answering(
     let (json, stderr) = (ctx.global.json, ctx.term.style_err());
     let exit = with_runtime(ctx, plan, async |runtime| {
         let errors = ctx.source_errors();
-        let outcome = body(runtime).await.map_err(&name);
+        let outcome = body(runtime).await.map_err(|failure| ctx.fitting(name(failure)));
         let (printed, exit) = match told(outcome, &errors) {
             Ok(answer) => (answer_text(&answer, json, stderr), answer.exit),
             Err(failure) => (failure_text(schema, &failure, json, stderr), failure.exit),
@@ -113,7 +114,7 @@ pub async fn answering(
         Ok(tell(&printed, exit))
     })
     .await;
-    exit.map(Done::Streamed).map_err(name)
+    exit.map(Done::Streamed).map_err(|failure| ctx.fitting(name(failure)))
 }
 
 /// Resolves on Ctrl-C, and when the system asks us to end.
@@ -277,13 +278,20 @@ pub fn unavailable(ctx: &Ctx, view: &ServerView) -> Failure {
     failure.phase = Some(Phase::Connect);
     failure.delivery = Some(Delivery::NotSent);
     failure.fix = Some(match &view.fix {
-        _ if ctx.once && exit == Exit::NeedsAuth => {
-            "keep it with its credentials: callboard mcp add NAME URL -H 'Authorization=Bearer ${TOKEN}'"
-                .to_owned()
-        }
-        _ if ctx.once => "run the command by itself, or open the URL, to see what it says".to_owned(),
-        Some(fix) => ctx.clean(fix),
-        None => format!("callboard mcp why {}", shell_word(view.id.as_str())),
+        fix => match (&ctx.once, fix) {
+            (Some(stand_in), _) if exit == Exit::NeedsAuth => {
+                format!(
+                    "keep it with its credentials: {} -H 'Authorization=Bearer ${{TOKEN}}'",
+                    stand_in.keep()
+                )
+            }
+            // A cause that is understood has its cure, entry or not.
+            (Some(_), Some(fix)) if view.detail.is_some() || exit == Exit::Config => ctx.clean(fix),
+            (Some(StandIn::Url(_)), _) => "open the URL by itself to see what answers there".to_owned(),
+            (Some(StandIn::Command(_)), _) => "run the command by itself to see what it says".to_owned(),
+            (None, Some(fix)) => ctx.clean(fix),
+            (None, None) => format!("callboard mcp why {}", shell_word(view.id.as_str())),
+        },
     });
     failure
 }
@@ -338,12 +346,12 @@ mod tests {
     fn every_state_that_is_not_ready_has_its_code_and_a_cure() {
         let home = tempfile::tempdir().unwrap();
         let ctx = Ctx::for_test(home.path(), &[]);
-        let of = |state, once| {
+        let of = |state, once: bool| {
             let mut broken = view("s", state);
             broken.why = Some("because".into());
             broken.last_stderr = Some("last words".into());
             let mut ctx = ctx.clone();
-            ctx.once = once;
+            ctx.once = once.then(|| StandIn::Url("https://h/".into()));
             unavailable(&ctx, &broken)
         };
         for (state, code, exit) in [

@@ -140,7 +140,7 @@ pub fn apply(target: &Target, edit: &Edit) -> Result<Edited, EditError> {
     let fault = |fault| EditError::Fault { path: path.clone(), name: edit.name().to_owned(), fault };
     let after = edit_text::apply(&before, edit).map_err(fault)?;
     if after.len() as u64 > FILE_BYTES_MAX {
-        return Err(StoreError::TooLarge(path, FILE_BYTES_MAX).into());
+        return Err(StoreError::TooLarge(path, FILE_BYTES_MAX, Some(after.len() as u64)).into());
     }
     let changed = after != before;
     if changed {

@@ -55,10 +55,11 @@ pub fn masked_entry(loaded: &Loaded, entry: &Entry) -> Option<Value> {
     loaded.definition(entry).map(|definition| mask_definition(&definition.value))
 }
 
-/// The word for the state of an entry, as `mcp list` prints it.
+/// The word for the state of an entry, as `mcp list --json` and `mcp get --json` print it. `usable` means that it may be
+/// started as it is written: none was started to find out.
 pub fn state_word(entry: &Entry) -> &'static str {
     match entry.state {
-        EntryState::Ready(_) => "ready",
+        EntryState::Ready(_) => "usable",
         EntryState::Disabled => "disabled",
         EntryState::Pending => "pending_approval",
         EntryState::Invalid => "config_error",

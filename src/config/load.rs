@@ -295,7 +295,11 @@ impl Sources<'_> {
         let Some(text) = self.options.env.get_nonempty(variable) else { return };
         let source = Source { scope: Scope::EnvInline, origin: variable.into() };
         if text.len() as u64 > FILE_BYTES_MAX {
-            let message = format!("larger than {FILE_BYTES_MAX} bytes");
+            let size = Some(text.len() as u64);
+            let message = format!(
+                "{}; write it into files and name those in CALLBOARD_MCP_CONFIG",
+                store::too_large(FILE_BYTES_MAX, size)
+            );
             self.read.issues.push(source_issue(IssueCode::Unreadable, source, message));
             return;
         }

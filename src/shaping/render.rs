@@ -8,7 +8,7 @@ use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use base64::{alphabet, engine::DecodePaddingMode};
 use serde_json::Value;
 
-pub use super::terminal::{one_line, printable};
+pub use super::terminal::{columns, one_line, printable};
 use crate::wire::envelope::{elements, member, members};
 use crate::wire::scan;
 

@@ -43,6 +43,11 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     if out == text { Cow::Borrowed(text) } else { Cow::Owned(out) }
 }
 
+/// Columns that a printable character takes at most; a tab goes on to the next multiple of eight.
+pub fn columns(c: char) -> usize {
+    if c == '\t' { 8 } else { c.width().unwrap_or(0) }
+}
+
 /// The text as one printable line of at most `width_max` columns, cut with `…`; white space
 /// and line ends become single spaces.
 pub fn one_line(text: &str, width_max: usize) -> String {

@@ -52,7 +52,7 @@ fn a_list_shows_every_entry_in_its_state_and_starts_nothing() {
     let json = home.run(&["mcp", "list", "--json"]).json(0);
     assert_eq!(json["schema"], "callboard.list/1");
     let want =
-        [("both", "config_error"), ("good", "ready"), ("off", "disabled"), ("theirs", "pending_approval")];
+        [("both", "config_error"), ("good", "usable"), ("off", "disabled"), ("theirs", "pending_approval")];
     assert_eq!(names(&json), pairs(&want));
     assert!(!witness.exists(), "a list must start nothing");
 }
@@ -68,7 +68,7 @@ fn a_broken_file_is_named_with_its_place_and_the_others_still_count() {
     assert!(ran.stdout.contains("good"), "{ran:?}");
     assert!(ran.stderr.contains("mcp.json:3:"), "{ran:?}");
     let json = home.run(&["mcp", "list", "--json", "--mcp-config", other.to_str().unwrap()]).json(3);
-    assert_eq!(names(&json), pairs(&[("good", "ready")]));
+    assert_eq!(names(&json), pairs(&[("good", "usable")]));
     assert_eq!(json["warnings"].as_array().map(Vec::len), Some(1));
     assert_eq!(json["data"]["issues"][0]["line"], 3);
 }
@@ -83,7 +83,7 @@ fn strict_means_the_named_files_alone() {
     let both = home.run(&["mcp", "list", "--json", "--mcp-config", file]).json(0);
     assert_eq!(names(&both).len(), 2);
     let strict = home.run(&["mcp", "list", "--json", "--mcp-config", file, "--strict-mcp-config"]).json(0);
-    assert_eq!(names(&strict), pairs(&[("theirs", "ready")]));
+    assert_eq!(names(&strict), pairs(&[("theirs", "usable")]));
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn an_approval_holds_for_the_entry_as_it_stood() {
     assert_eq!(json["data"]["approved"], true);
     assert_eq!(json["data"]["reads"], json!(["HOME"]));
     assert!(json["data"]["program"].as_str().unwrap().ends_with("/sh"));
-    assert_eq!(state(), "ready");
+    assert_eq!(state(), "usable");
     let again = home.run(&["mcp", "approve", "theirs", "--json"]).json(0);
     assert_eq!(again["data"]["changed"], false, "approved already: nothing to ask");
 
@@ -197,7 +197,7 @@ fn an_approval_holds_for_the_entry_as_it_stood() {
     assert_eq!(state(), "pending_approval", "an edit makes it pending again");
 
     home.project_file(r#"{"mcpServers":{"theirs":{"command":"sh","args":["${HOME}"]}}}"#);
-    assert_eq!(state(), "ready");
+    assert_eq!(state(), "usable");
     assert_eq!(home.run(&["mcp", "revoke", "theirs", "--json"]).json(0)["data"]["changed"], true);
     assert_eq!(state(), "pending_approval");
     assert_eq!(home.run(&["mcp", "revoke", "theirs", "--json"]).json(0)["data"]["changed"], false);

@@ -153,11 +153,11 @@ fn on_and_off_keep_and_change_only_that_entry() {
     };
     for (off, on) in [("off", "on"), ("disable", "enable")] {
         assert_eq!(home.run(&["mcp", off, "a", "--json"]).json(0)["data"]["state"], "disabled");
-        assert_eq!((state("a"), state("b")), ("disabled".into(), "ready".into()));
+        assert_eq!((state("a"), state("b")), ("disabled".into(), "usable".into()));
         let again = home.run(&["mcp", off, "a", "--json"]).json(0);
         assert_eq!(again["data"]["changed"], false);
-        assert_eq!(home.run(&["mcp", on, "a", "--json"]).json(0)["data"]["state"], "ready");
-        assert_eq!(state("a"), "ready");
+        assert_eq!(home.run(&["mcp", on, "a", "--json"]).json(0)["data"]["state"], "usable");
+        assert_eq!(state("a"), "usable");
     }
 }
 

@@ -108,6 +108,21 @@ fn a_person_is_asked_with_server_tool_and_arguments() {
 }
 
 #[test]
+fn a_long_question_keeps_its_subject_in_sight_and_shows_all_when_asked_to() {
+    let home = Home::new();
+    demo_server(&home, "crashy");
+    let arguments = format!(r#"{{"dividend":6,{}"divisor":2}}"#, " ".repeat(6000));
+    let mut screen = Screen::run(&home, 80, &["mcp", "call", "crashy", "divide", &arguments], &[]);
+    screen.until("[y/N, s shows all] ");
+    assert!(!screen.shown.contains("divisor") && screen.shown.lines().count() < 24, "{}", screen.shown);
+    let last = screen.shown.lines().last().unwrap();
+    assert!(last.contains("divide of crashy"), "{last:?}");
+    screen.type_in("s\n").until("divisor").until("shows all] ").type_in("n\n");
+    let (shown, code) = screen.end();
+    assert_eq!(code, 5, "{shown}");
+}
+
+#[test]
 fn a_no_calls_nothing() {
     let home = Home::new();
     demo_server(&home, "crashy");
@@ -181,7 +196,7 @@ fn an_approval_shows_what_it_covers() {
     screen.type_in("yes\n");
     assert_eq!(screen.end().1, 0);
     let list: Value = home.run(&["mcp", "list", "--json"]).json(0);
-    assert_eq!(list["data"]["servers"][0]["state"], "ready");
+    assert_eq!(list["data"]["servers"][0]["state"], "usable");
 }
 
 #[test]

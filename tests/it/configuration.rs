@@ -213,7 +213,7 @@ fn cwd_is_honoured_and_a_bad_entry_fails_alone() {
     let issue = |server: &str| listed(&list, server)["issues"][0].clone();
     assert_eq!(
         (&listed(&list, "second")["state"], &issue("second")["severity"]),
-        (&json!("ready"), &json!("warning"))
+        (&json!("usable"), &json!("warning"))
     );
     assert!(issue("second")["path"].as_str().unwrap().ends_with("second.foo"), "{}", issue("second"));
     for (server, words) in [("third", "command"), ("gone", "missing")] {

@@ -88,6 +88,17 @@ pub(super) fn timed_out(shared: &Shared, item: &str, limit: Limit, counters: &Li
         .fix(fix)
 }
 
+/// A limit in bytes, in the unit that it is written with.
+fn size(bytes: usize) -> String {
+    const MIB: usize = 1024 * 1024;
+    match bytes {
+        0 => "0 bytes".to_owned(),
+        n if n % MIB == 0 => format!("{} MiB", n / MIB),
+        n if n % 1024 == 0 => format!("{} KiB", n / 1024),
+        n => format!("{n} bytes"),
+    }
+}
+
 fn secs(d: Duration) -> String {
     humantime::format_duration(d).to_string()
 }
@@ -109,8 +120,9 @@ pub(super) fn failed(shared: &Shared, item: &str, error: ExchangeError, stderr: 
         ExchangeFault::TooLong(max) => answer_error(
             ErrorCode::FrameTooLarge,
             Ending::TooLarge,
-            format!("the answer of {server} is larger than {max} bytes (limits.frame_max)"),
-        ),
+            format!("the answer of {server} is larger than {} (limits.frame_max)", size(max)),
+        )
+        .fix("ask the tool for less (a part, a page), or raise `limits.frame_max` of this server"),
         ExchangeFault::Http { status, body } => answer_error(
             ErrorCode::HttpStatus,
             Ending::of_status(status),

@@ -1,6 +1,7 @@
 //! Storing, listing and removing secrets; no value ever comes out.
 
 use super::*;
+use crate::cli::call_args::Unread;
 
 const VALUE: &str = "canary-value-0001";
 
@@ -8,10 +9,10 @@ const VALUE: &str = "canary-value-0001";
 struct Piped(&'static str);
 
 impl ReadText for Piped {
-    fn file(&mut self, _: &str) -> Result<String, String> {
-        Err("no file".to_owned())
+    fn file(&mut self, _: &str) -> Result<String, Unread> {
+        Err(Unread::Other("no file".to_owned()))
     }
-    fn stdin(&mut self) -> Result<String, String> {
+    fn stdin(&mut self) -> Result<String, Unread> {
         Ok(self.0.to_owned())
     }
 }

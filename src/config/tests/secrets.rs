@@ -152,7 +152,7 @@ fn every_line_of_the_effective_configuration_has_a_key_and_a_source() {
     use crate::config::spec::Scope;
     assert_eq!(
         of("mcpServers[\"a.b\"].state"),
-        [("\"ready\"".into(), Scope::User), ("\"pending_approval\"".into(), Scope::Project)]
+        [("\"usable\"".into(), Scope::User), ("\"pending_approval\"".into(), Scope::Project)]
     );
     assert_eq!(
         of("mcpServers[\"a.b\"].command"),
