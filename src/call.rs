@@ -142,6 +142,13 @@ impl CallReply {
 pub enum CallEvent {
     /// The `params` of a progress notification for this call, as sent, on one line.
     Progress(Bytes),
+    /// It waits here for its turn.
+    Waits {
+        /// What is known about the try before this one, when there was one.
+        before: Option<Delivery>,
+    },
+    /// Its turn came: from here on its bytes may have left. Told after [`CallEvent::Waits`] alone.
+    Sent,
 }
 
 /// Where in the life of a call it ended.

@@ -1,7 +1,6 @@
 //! Floor 5. `call S TOOL [ARGS]`: reads and checks the arguments, calls the tool, shows
 //! the result; `--help` shows the parameters of the tool. Called by `cli::run`.
 
-use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,6 +10,7 @@ use serde_json::value::RawValue;
 use super::Done;
 use super::args::CallArgs;
 use super::call_args::{self, Arguments, ReadText};
+use super::course::Course;
 use super::ctx::Ctx;
 use super::exit::Exit;
 use super::failure::{Failure, nearest};
@@ -76,7 +76,7 @@ pub async fn call(ctx: &Ctx, args: CallArgs, read: &mut dyn ReadText) -> Result<
     let typed = call_args::parse(&typed, read)?;
     let approved = args.yes && may_approve(&picked)?;
     let (ctx, server) = (picked.ctx.as_ref(), &picked.server);
-    let sent = Cell::new(false);
+    let course = Course::default();
     let body = async |runtime: &Runtime| {
         ready(ctx, runtime, server, args.timeout).await?;
         let found = find(ctx, &runtime.catalog(), server, &tool)?;
@@ -89,13 +89,13 @@ pub async fn call(ctx: &Ctx, args: CallArgs, read: &mut dyn ReadText) -> Result<
             timeout: args.timeout,
             approved,
         };
-        let outcome = invoke(ctx, runtime, call, &sent).await.map_err(|mut failure| {
+        let outcome = invoke(ctx, runtime, call, &course).await.map_err(|mut failure| {
             failure.warnings.extend(warnings.iter().cloned());
             failure
         })?;
         Ok(answer(ctx, server, &tool, &outcome, args.output.as_deref())?.warn(warnings))
     };
-    let name = |failure: Failure| failure.of_call(server.as_str(), &tool, sent.get());
+    let name = |failure: Failure| failure.of_call(server.as_str(), &tool, course.known());
     answering(ctx, SCHEMA, plan(ctx, std::slice::from_ref(server)), body, name).await
 }
 

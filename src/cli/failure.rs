@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::course::Known;
 use super::exit::{Exit, exit_code};
 use crate::call::{CallError, Delivery, Phase};
 pub use crate::config::suggest::nearest;
@@ -133,12 +134,15 @@ impl Failure {
     /// The same failure as the end of a call of `item`: it names both, and an interruption says
     /// what is known about execution.
     #[must_use]
-    pub fn of_call(mut self, server: &str, item: &str, sent: bool) -> Self {
+    pub fn of_call(mut self, server: &str, item: &str, known: Known) -> Self {
         if self.exit == Exit::Interrupted && self.delivery.is_none() {
-            let known =
-                if sent { "the server was told; whether it ran is not known" } else { "nothing was sent" };
-            self.message = format!("interrupted: {known}");
-            self.delivery = Some(if sent { Delivery::Unknown } else { Delivery::NotSent });
+            let (text, delivery) = match known {
+                Known::NotSent => ("nothing was sent", Delivery::NotSent),
+                Known::PutOff => ("the server had put the call off, and it did not run", Delivery::NotSent),
+                Known::Sent => ("the server was told; whether it ran is not known", Delivery::Unknown),
+            };
+            self.message = format!("interrupted: {text}");
+            self.delivery = Some(delivery);
         }
         self.server.get_or_insert_with(|| server.to_owned());
         self.tool.get_or_insert_with(|| item.to_owned());

@@ -2,7 +2,6 @@
 //! where policy wants one asked, and turns what comes back into an answer or a failure.
 //! Used by `call` and the use verbs.
 
-use std::cell::Cell;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,6 +10,7 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
 use super::ask::{self, Reply};
+use super::course::{self, Course};
 use super::ctx::Ctx;
 use super::exit::Exit;
 use super::failure::Failure;
@@ -25,7 +25,7 @@ use crate::call::{
 };
 use crate::id::{ServerId, SessionId, shell_word};
 use crate::runtime::Runtime;
-use crate::time::Monotonic;
+use crate::time::{Monotonic, wall};
 
 /// This process's own edge.
 const OWN_SESSION: SessionId = SessionId(0);
@@ -85,26 +85,24 @@ pub struct Outcome {
 }
 
 /// Sends it and waits for its end. Where policy asks and a person is there, asks and sends again.
-/// `sent` is true while the call may have left: for whoever interrupts it.
+/// `course` is for whoever interrupts it.
 pub async fn invoke(
     ctx: &Ctx,
     runtime: &Runtime,
     mut call: Invocation,
-    sent: &Cell<bool>,
+    course: &Course,
 ) -> Result<Outcome, Failure> {
-    sent.set(true);
-    let first = send(ctx, runtime, &call).await;
+    let first = send(ctx, runtime, &call, course).await;
     let reply = match first {
         Err(error) if error.code == ErrorCode::NeedsApproval && ctx.term.can_ask() && !ctx.global.json => {
-            sent.set(false);
+            course.ended();
             if !approved(ctx, &call).await {
                 return Err(Failure::refused("not_approved", "not called: the answer was no")
                     .on(call.server.as_str())
                     .about(&call.name));
             }
             call.approved = true;
-            sent.set(true);
-            send(ctx, runtime, &call).await
+            send(ctx, runtime, &call, course).await
         }
         other => other,
     };
@@ -142,15 +140,17 @@ fn refused(ctx: &Ctx, error: CallError) -> Failure {
     failure
 }
 
-async fn send(ctx: &Ctx, runtime: &Runtime, call: &Invocation) -> Result<CallReply, CallError> {
-    let frontend = runtime.frontend();
-    let request = call.request(runtime);
-    if !ctx.term.stderr || ctx.global.json {
-        return frontend.call(request, None).await;
-    }
-    let (events, mut seen) = mpsc::channel(CALL_EVENTS_MAX);
-    let running = frontend.call(request, Some(events));
+async fn send(
+    ctx: &Ctx,
+    runtime: &Runtime,
+    call: &Invocation,
+    course: &Course,
+) -> Result<CallReply, CallError> {
+    let (events, seen) = mpsc::channel(CALL_EVENTS_MAX);
+    course.begun(seen);
+    let running = runtime.frontend().call(call.request(runtime), Some(events));
     tokio::pin!(running);
+    let shows = ctx.term.stderr && !ctx.global.json;
     let started = Monotonic::now();
     let mut line = StatusLine::new(ctx.term.width_err);
     let mut tick = tokio::time::interval_at((started + SHOW_AFTER).into_tokio(), SHOW_AFTER);
@@ -159,16 +159,25 @@ async fn send(ctx: &Ctx, runtime: &Runtime, call: &Invocation) -> Result<CallRep
         tokio::select! {
             biased;
             reply = &mut running => return reply,
-            Some(event) = seen.recv() => {
-                let CallEvent::Progress(params) = event;
-                progress = ctx.clean(&progress_text(&params));
+            Some(event) = course.next() => {
+                if let CallEvent::Progress(params) = event {
+                    progress = ctx.clean(&progress_text(&params));
+                }
             }
-            _ = tick.tick() => {}
+            _ = tick.tick(), if shows => {}
         }
         let elapsed = Monotonic::now().since(started);
-        if elapsed >= SHOW_AFTER || !progress.is_empty() {
-            line.show(&running_text(&ctx.clean(&call.name), elapsed, &progress));
+        if !shows || elapsed < SHOW_AFTER && progress.is_empty() {
+            continue;
         }
+        let name = ctx.clean(&call.name);
+        let view = runtime.status().into_iter().find(|view| view.id == call.server && course.waits());
+        line.show(&match view {
+            Some(view) => {
+                format!("{}: {}", running_text(&name, elapsed, ""), course::waits_for(&view, wall()))
+            }
+            None => running_text(&name, elapsed, &progress),
+        });
     }
 }
 

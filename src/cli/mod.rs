@@ -13,6 +13,7 @@ pub mod check;
 pub mod check_rules;
 pub mod complete;
 mod config_pages;
+pub mod course;
 pub mod ctx;
 pub mod doctor;
 pub mod edit;

@@ -11,11 +11,13 @@ use super::failure::Failure;
 use super::out::{Answer, answer_text, failure_text, tell, told, write_stderr};
 use super::stand_in::StandIn;
 use super::status_view::state_word;
+use super::text;
 use crate::call::{Delivery, Phase};
 use crate::config::spec::ServerSet;
 use crate::id::{ServerId, shell_word};
 use crate::runtime::{Runtime, RuntimePlan, is_settled};
 use crate::shaping::render::one_line;
+use crate::time::wall;
 use crate::view::{LifeState, ParkReason, ServerView};
 
 /// The plan that runs these servers of a configuration; all when `only` is empty.
@@ -152,16 +154,27 @@ pub async fn waiting<T>(ctx: &Ctx, runtime: &Runtime, done: impl Future<Output =
             biased;
             outcome = &mut done => return outcome,
             () = watch.changed() => {}
+            () = tokio::time::sleep(COUNT_EVERY) => {}
         }
     }
 }
+
+/// How often the line of a wait is counted down when nothing changes.
+const COUNT_EVERY: Duration = Duration::from_secs(1);
 
 /// After that long a wait on a terminal says whom it waits for.
 const SHOW_AFTER: Duration = Duration::from_millis(400);
 
 /// What an awaited server is doing.
-fn waiting_word(view: &ServerView) -> &'static str {
-    if view.state == LifeState::Ready { "listing" } else { state_word(view).0 }
+fn waiting_word(view: &ServerView) -> String {
+    let left = view.next_attempt.and_then(|at| at.duration_since(wall()).ok());
+    match (view.state, left) {
+        (LifeState::Ready, _) => "listing".to_owned(),
+        (LifeState::BackingOff, Some(left)) if left >= Duration::from_secs(1) => {
+            format!("starts again in {}", text::span(Duration::from_secs(left.as_secs())))
+        }
+        _ => state_word(view).0.to_owned(),
+    }
 }
 
 /// One line that says who is still awaited; empty when nobody is.

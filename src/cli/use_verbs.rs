@@ -1,7 +1,6 @@
 //! Floor 5. `tools`, `resources`, `prompts`, `read`, `prompt`: starts only the servers
 //! that are needed, asks them, ends them. Called by `cli::run`.
 
-use std::cell::Cell;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use serde_json::value::RawValue;
 use super::Done;
 use super::args::{MaybeServer, ReadArgs, UseArgs};
 use super::call_args::{self, ReadText};
+use super::course::Course;
 use super::ctx::Ctx;
 use super::exit::Exit;
 use super::failure::Failure;
@@ -369,16 +369,16 @@ async fn use_one(
     let Ask { schema, kind, name, arguments, timeout } = ask;
     let call =
         Invocation { server: server.clone(), kind, name: name.clone(), arguments, timeout, approved: false };
-    let sent = Cell::new(false);
+    let course = Course::default();
     let body = async |runtime: &Runtime| {
         ready(ctx, runtime, server, timeout).await?;
         if kind == ItemKind::Prompt {
             check_prompt(ctx, &runtime.catalog(), &call)?;
         }
-        let outcome = invoke(ctx, runtime, call.clone(), &sent).await?;
+        let outcome = invoke(ctx, runtime, call.clone(), &course).await?;
         answer(ctx, server, &outcome)
     };
-    let name = |failure: Failure| failure.of_call(server.as_str(), &name, sent.get());
+    let name = |failure: Failure| failure.of_call(server.as_str(), &name, course.known());
     answering(ctx, schema, plan(ctx, std::slice::from_ref(server)), body, name).await
 }
 

@@ -304,9 +304,9 @@ impl<W: Write> Tour<W> {
         check(reports == 5, || format!("clock wait reports progress five times; {reports} came"))
     }
 
-    /// Shows one progress report; counts as one.
+    /// Shows one progress report; counts as one. Other events count as none.
     fn report(&mut self, event: &CallEvent) -> usize {
-        let CallEvent::Progress(params) = event;
+        let CallEvent::Progress(params) = event else { return 0 };
         let params: Value = serde_json::from_slice(params).unwrap_or_default();
         self.screen.line(&format!("    … progress {} of {}", params["progress"], params["total"]));
         1

@@ -282,7 +282,7 @@ async fn progress_extends_the_idle_limit_up_to_the_absolute_one() {
     assert_eq!(error.code, ErrorCode::TimeoutTotal);
     assert!(error.message.contains("absolute"), "{error}");
     assert_eq!(began.elapsed().as_secs(), 10);
-    let callboard::call::CallEvent::Progress(first) = seen.recv().await.unwrap();
+    let Some(callboard::call::CallEvent::Progress(first)) = seen.recv().await else { panic!() };
     let first: Value = serde_json::from_slice(&first).unwrap();
     assert_eq!(first["vendor"], "kept");
 }

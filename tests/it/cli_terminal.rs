@@ -135,6 +135,21 @@ fn a_no_calls_nothing() {
     }
 }
 
+#[tokio::test]
+async fn a_wait_that_the_server_asked_for_is_shown_and_ending_it_says_that_nothing_ran() {
+    let home = Home::new();
+    let bad = crate::http::Bad::start("--http-fail 429x1:200@call").await;
+    let url = bad.web.url("/mcp");
+    let words = ["mcp", "call", &url, "count", "-y"];
+    let mut screen = Screen::run(&home, 100, &words, &[("NO_COLOR", "1")]);
+    screen.until("asks to wait 3m");
+    let pid = rustix::process::Pid::from_child(&screen.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let (shown, code) = screen.end();
+    assert_eq!((code, bad.executed()), (130, 0), "{shown}");
+    assert!(shown.contains("interrupted: the server had put the call off, and it did not run"), "{shown}");
+}
+
 #[test]
 fn tables_fit_the_screen_and_are_coloured_unless_told_otherwise() {
     let home = Home::new();

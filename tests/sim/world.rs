@@ -257,7 +257,8 @@ async fn caller(frontend: FrontendRef, schedule: Schedule, call: CallPlan, trace
         ended = frontend.call(request(server, &call), Some(events)) => outcome(ended),
         () = leave => Outcome::Left,
     };
-    while let Ok(CallEvent::Progress(params)) = reports.try_recv() {
+    while let Ok(event) = reports.try_recv() {
+        let CallEvent::Progress(params) = event else { continue };
         let params: serde_json::Value = serde_json::from_slice(&params).unwrap_or_default();
         trace.note(Fact::Told { nonce: call.nonce, of: params["nonce"].as_u64().unwrap_or(u64::MAX) });
     }

@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use tokio::sync::oneshot;
 
 use super::msg::{Again, End, HeldAnswer, Settled, Submission, Told};
@@ -85,8 +84,18 @@ pub(super) async fn run(
     shared: Arc<Shared>,
 ) -> Settled {
     let call = submission.request.id;
+    let waits = matches!(turn, Turn::Later { .. });
+    if waits {
+        let before = submission.failed.as_ref().map(|error| error.delivery);
+        tell(&submission, CallEvent::Waits { before });
+    }
     let go = match wait_for_turn(&mut submission, turn, &budget, &shared).await {
-        Ok(go) => go,
+        Ok(go) => {
+            if waits {
+                tell(&submission, CallEvent::Sent);
+            }
+            go
+        }
         Err(ended) => {
             let told = ended.map(|error| {
                 let error = submission.told(error);
@@ -227,9 +236,9 @@ fn start(request: &CallRequest, go: &Go, server: &ServerId) -> Result<Exchange, 
 }
 
 /// Hands a report to the caller. One that does not read loses progress, never the answer.
-fn pass_on(submission: &Submission, params: Bytes) {
+fn tell(submission: &Submission, event: CallEvent) {
     if let Some(events) = &submission.events {
-        let _ = events.try_send(CallEvent::Progress(params));
+        let _ = events.try_send(event);
     }
 }
 
@@ -249,7 +258,7 @@ async fn await_answer(
             heard = waiting.heard() => match heard {
                 Some(Heard::Progress(params)) => {
                     budget.progress(Monotonic::now());
-                    pass_on(submission, params);
+                    tell(submission, CallEvent::Progress(params));
                     deadline.as_mut().reset(budget.deadline().into_tokio());
                 }
                 Some(Heard::Answer(Ok(reply))) => return Ended::Answered(reply),

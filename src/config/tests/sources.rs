@@ -256,9 +256,11 @@ fn a_file_that_is_no_file_or_too_large_or_no_text_is_an_error_of_its_own() {
     let loaded = desk.load();
     assert_eq!(command(&loaded, "s"), "fine");
     let text = errors(&loaded).join("\n");
-    for part in
-        ["folder.json: not a regular file", "latin1.json: not UTF-8", "huge.json: it has 2000002 bytes, and at most 2000000 are read"]
-    {
+    for part in [
+        "folder.json: not a regular file",
+        "latin1.json: not UTF-8",
+        "huge.json: it has 2000002 bytes, and at most 2000000 are read",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
 }

@@ -1,0 +1,153 @@
+//! Floor 5. The course of one call as its caller follows it: what is known about it when the
+//! person at the keyboard ends the wait, and what it waits for. Written and read by the edge's one
+//! task; used by `invoke` and by the verbs that name a failure.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::mpsc;
+
+use super::text;
+use crate::call::{CallEvent, Delivery};
+use crate::view::{LifeState, ServerView};
+
+/// What is known about a call whose end nobody waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Known {
+    /// No byte of it left.
+    #[default]
+    NotSent,
+    /// It was sent and refused before it ran, and waits to be sent again.
+    PutOff,
+    /// It may have left.
+    Sent,
+}
+
+/// Follows one call.
+#[derive(Debug, Default)]
+pub struct Course {
+    known: Cell<Known>,
+    waits: Cell<bool>,
+    /// Kept here, so that what was told before the wait ended is still read after it.
+    events: RefCell<Option<mpsc::Receiver<CallEvent>>>,
+}
+
+impl Course {
+    /// The call is handed over; from now on it may leave at any time, unless it is said to wait.
+    pub fn begun(&self, events: mpsc::Receiver<CallEvent>) {
+        self.events.replace(Some(events));
+        self.known.set(Known::Sent);
+        self.waits.set(false);
+    }
+
+    /// It ended before anything of it ran.
+    pub fn ended(&self) {
+        self.events.replace(None);
+        self.known.set(Known::NotSent);
+    }
+
+    /// The next event; `None` when there are no more.
+    pub async fn next(&self) -> Option<CallEvent> {
+        let event = poll_fn(|cx| match self.events.borrow_mut().as_mut() {
+            Some(events) => events.poll_recv(cx),
+            None => std::task::Poll::Ready(None),
+        });
+        let event = event.await?;
+        self.take(&event);
+        Some(event)
+    }
+
+    fn take(&self, event: &CallEvent) {
+        match event {
+            CallEvent::Progress(_) => {}
+            CallEvent::Waits { before } => {
+                self.waits.set(true);
+                self.known.set(match before {
+                    None => Known::NotSent,
+                    Some(Delivery::NotSent) => Known::PutOff,
+                    Some(Delivery::Unknown | Delivery::Executed) => Known::Sent,
+                });
+            }
+            CallEvent::Sent => {
+                self.waits.set(false);
+                self.known.set(Known::Sent);
+            }
+        }
+    }
+
+    /// Whether it waits for its turn.
+    pub fn waits(&self) -> bool {
+        self.waits.get()
+    }
+
+    /// What is known about it by now.
+    pub fn known(&self) -> Known {
+        let mut left = Vec::new();
+        if let Some(events) = self.events.borrow_mut().as_mut() {
+            while let Ok(event) = events.try_recv() {
+                left.push(event);
+            }
+        }
+        left.iter().for_each(|event| self.take(event));
+        self.known.get()
+    }
+}
+
+/// What a call waits for, going by the view of its server.
+pub fn waits_for(view: &ServerView, now: SystemTime) -> String {
+    let left = |until: SystemTime| until.duration_since(now).ok().filter(|left| *left > Duration::ZERO);
+    let seconds = |left: Duration| text::span(Duration::from_secs(left.as_millis().div_ceil(1000) as u64));
+    if let Some(wait) = view.paused_until.and_then(left) {
+        return format!("{} asks to wait {}", view.id, seconds(wait));
+    }
+    match view.state {
+        LifeState::Connecting => format!("waits for {} to start", view.id),
+        LifeState::BackingOff => match view.next_attempt.and_then(left) {
+            Some(wait) => format!("waits for {} to start again, in {}", view.id, seconds(wait)),
+            None => format!("waits for {} to start again", view.id),
+        },
+        _ => format!("waits for a place on {}", view.id),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::status_view::tests::view;
+
+    #[tokio::test]
+    async fn what_is_known_follows_the_call_and_misses_nothing_that_was_told() {
+        let course = Course::default();
+        assert_eq!(course.known(), Known::NotSent, "not handed over yet");
+        let (events, seen) = mpsc::channel(8);
+        course.begun(seen);
+        assert_eq!(course.known(), Known::Sent, "it may have left already");
+        events.try_send(CallEvent::Waits { before: None }).unwrap();
+        assert!(course.next().await.is_some() && course.waits());
+        assert_eq!(course.known(), Known::NotSent);
+        // Told, and not read by anybody before the wait ended.
+        events.try_send(CallEvent::Sent).unwrap();
+        assert_eq!((course.known(), course.waits()), (Known::Sent, false));
+        events.try_send(CallEvent::Waits { before: Some(Delivery::NotSent) }).unwrap();
+        assert_eq!(course.known(), Known::PutOff);
+        events.try_send(CallEvent::Waits { before: Some(Delivery::Unknown) }).unwrap();
+        assert_eq!(course.known(), Known::Sent, "a try before it may have run");
+        course.ended();
+        assert_eq!(course.known(), Known::NotSent);
+    }
+
+    #[test]
+    fn each_wait_is_told_with_what_it_is_for() {
+        let now = SystemTime::UNIX_EPOCH;
+        let mut server = view("s", LifeState::Connecting);
+        assert_eq!(waits_for(&server, now), "waits for s to start");
+        server.state = LifeState::BackingOff;
+        server.next_attempt = Some(now + Duration::from_millis(2500));
+        assert_eq!(waits_for(&server, now), "waits for s to start again, in 3 s");
+        server.state = LifeState::Ready;
+        assert_eq!(waits_for(&server, now), "waits for a place on s");
+        server.paused_until = Some(now + Duration::from_secs(30));
+        assert_eq!(waits_for(&server, now), "s asks to wait 30 s");
+    }
+}
