@@ -20,7 +20,7 @@ use super::out::Answer;
 use super::parameters;
 use super::save;
 use super::session::{answering, plan, ready, unread};
-use super::use_verbs::{blocks_text, saved_text};
+use super::use_verbs::{blocks_text, redaction_note, saved_text};
 use crate::call::ItemKind;
 use crate::catalog::items::Item;
 use crate::catalog::merge::Catalog;
@@ -119,8 +119,10 @@ fn answer(
         elapsed_ms: u64::try_from(outcome.elapsed.as_millis()).unwrap_or(u64::MAX),
         saved: saved.iter().map(|path| path.display().to_string()).collect(),
     };
-    let human = join(blocks_text(ctx, &rendered), &saved_text(&saved));
-    let answer = Answer::new(SCHEMA, &view, human)?.warn(nothing_saved(output, &saved));
+    let text = blocks_text(ctx, &rendered);
+    let note = redaction_note(ctx, &rendered, &text);
+    let human = join(text, &saved_text(&saved));
+    let answer = Answer::new(SCHEMA, &view, human)?.warn(note).warn(nothing_saved(output, &saved));
     if !rendered.is_error {
         return Ok(answer);
     }
@@ -300,7 +302,28 @@ fn arguments(
         }
     };
     check(schema.as_ref(), Some(raw.get().as_bytes())).map_err(refused)?;
+    let known = schema.as_ref().map(CompiledSchema::as_value);
+    warnings.extend(slips(known, raw.get()).iter().map(|slip| ctx.clean(slip)));
     Ok((raw, warnings))
+}
+
+/// Arguments that the schema lets through and does not name, and that look like a misspelling of
+/// one that it names.
+fn slips(schema: Option<&serde_json::Value>, arguments: &str) -> Vec<String> {
+    let named = schema.and_then(|schema| schema.get("properties")).and_then(serde_json::Value::as_object);
+    let given: Option<serde_json::Map<String, serde_json::Value>> = serde_json::from_str(arguments).ok();
+    let (Some(named), Some(given)) = (named, given) else { return Vec::new() };
+    let open = named.keys().map(String::as_str).filter(|name| !given.contains_key(*name));
+    let unknown = given.keys().filter(|key| !named.contains_key(*key));
+    unknown
+        .filter_map(|key| {
+            let near = nearest(key, open.clone())?;
+            let [key, near] = [key, near].map(super::text::quoted);
+            Some(format!(
+                "the tool names no argument {key}; did you mean {near}? It was passed on as it stands"
+            ))
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -320,6 +343,18 @@ mod tests {
             (None, w("t"), words_of(&["a=1", "b=2"]))
         );
         assert_eq!(words(w("t"), None, Vec::new(), &words_of(&["cmd"])), (None, w("t"), Vec::new()));
+    }
+
+    #[test]
+    fn a_misspelt_argument_that_the_schema_lets_through_is_told_with_the_one_that_is_meant() {
+        let schema = serde_json::json!({"type": "object", "properties": {"path": {}, "max_depth": {}}});
+        let told = slips(Some(&schema), r#"{"paht":1,"maxDepth":2,"color":3}"#);
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].contains("\"paht\"") && told[0].contains("mean \"path\""), "{told:?}");
+        assert!(told[1].contains("mean \"max_depth\""), "{told:?}");
+        assert!(slips(Some(&schema), r#"{"path":1,"paths":[]}"#).is_empty(), "the one that is near is given");
+        assert!(slips(Some(&serde_json::json!({})), r#"{"paht":1}"#).is_empty());
+        assert!(slips(None, r#"{"paht":1}"#).is_empty());
     }
 
     #[test]

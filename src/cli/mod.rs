@@ -199,7 +199,8 @@ async fn dispatch(ctx: &Ctx, command: Command) -> Result<Done, Failure> {
                 .fix("leave --json out; the exit code says whether all of it happened"))
         }
         Command::Demo => {
-            let code = crate::demo::run(crate::demo::DemoOptions::detect(style.color)).await;
+            let options = crate::demo::DemoOptions::detect(style.color);
+            let code = crate::demo::run(options).await.map_err(|error| out::unwritten(&error))?;
             Ok(Done::Streamed(if code == ExitCode::SUCCESS { Exit::Ok } else { Exit::Unhealthy }))
         }
         Command::Doctor => doctor::doctor(ctx).map(Done::from),

@@ -315,8 +315,7 @@ pub fn tell(printed: &Printed, exit: Exit) -> Exit {
     write_stderr(&printed.stderr);
     match to_stdout(&printed.for_stdout(io::stdout().is_terminal())) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            let failure = Failure::io(Exit::Unhealthy, format!("can't write the answer to stdout: {error}"))
-                .fix("what was asked for is done, only its answer is lost; check where stdout goes");
+            let failure = unwritten(&error);
             write_stderr(&failure_text("", &failure, false, Style::PLAIN).stderr);
             if exit == Exit::Ok { failure.exit } else { exit }
         }
@@ -324,9 +323,18 @@ pub fn tell(printed: &Printed, exit: Exit) -> Exit {
     }
 }
 
-/// Writes text to stdout at once. `false` when nothing more can be written there.
-pub fn write_stdout(text: &str) -> bool {
-    to_stdout(text).is_ok()
+/// The failure of a verb whose answer stdout did not take.
+pub fn unwritten(error: &io::Error) -> Failure {
+    Failure::io(Exit::Unhealthy, format!("can't write the answer to stdout: {error}"))
+        .fix("what was asked for is done, only its answer is lost; check where stdout goes")
+}
+
+/// Writes text to stdout at once. `false` when its reader is gone; fails when it can't be written.
+pub fn write_stdout(text: &str) -> Result<bool, Failure> {
+    match to_stdout(text) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(unwritten(&error)),
+        other => Ok(other.is_ok()),
+    }
 }
 
 fn to_stdout(text: &str) -> io::Result<()> {

@@ -103,7 +103,7 @@ async fn watch(ctx: &Ctx, runtime: &Runtime) -> Result<Exit, Failure> {
             (false, true) => cut(&table_text(&views, wall(), term.style()), usize::from(term.height)),
             (false, false) => table_text(&views, wall(), term.style()),
         };
-        if text != last && !screen.draw(&text) {
+        if text != last && !screen.draw(&text)? {
             return Ok(Exit::Ok);
         }
         last = text;
@@ -151,7 +151,7 @@ impl Picture {
     }
 
     /// `false` when the reader is gone.
-    fn draw(&mut self, text: &str) -> bool {
+    fn draw(&mut self, text: &str) -> Result<bool, Failure> {
         let picture = self.over(text);
         out::write_stdout(&picture)
     }

@@ -29,6 +29,7 @@ use crate::catalog::prompt;
 use crate::config::spec::EntryState;
 use crate::id::{ServerId, shell_word};
 use crate::runtime::{Runtime, RuntimePlan};
+use crate::shaping::redact::MARK;
 use crate::shaping::render::{BlockKind, Rendered, render_prompt, render_resource};
 use crate::view::ServerView;
 
@@ -245,6 +246,15 @@ pub fn blocks_text(ctx: &Ctx, rendered: &Rendered) -> String {
     out
 }
 
+/// What is said once when something in a shown result was replaced; `--json` replaces nothing.
+pub fn redaction_note(ctx: &Ctx, rendered: &Rendered, shown: &str) -> Option<String> {
+    let count = |text: &str| text.matches(MARK).count();
+    let sent: usize = rendered.blocks.iter().map(|block| count(&block.text)).sum();
+    (!ctx.global.json && count(shown) > sent).then(|| {
+        format!("{MARK} stands for a secret of the configuration, or for what looks like a credential; --json has it as it was sent")
+    })
+}
+
 /// `read S URI`
 pub async fn read(ctx: &Ctx, args: ReadArgs) -> Result<Done, Failure> {
     let (server, uri) = match (&args.uri, args.once.is_empty()) {
@@ -275,7 +285,8 @@ pub async fn read(ctx: &Ctx, args: ReadArgs) -> Result<Done, Failure> {
         let mut view = ResultView::new(server, &uri, outcome);
         view.saved = saved.iter().map(|path| path.display().to_string()).collect();
         let human = if saved.is_empty() { blocks_text(ctx, &rendered) } else { saved_text(&saved) };
-        Answer::new(READ, &view, human)
+        let note = redaction_note(ctx, &rendered, &human);
+        Ok(Answer::new(READ, &view, human)?.warn(note))
     })
     .await
 }
@@ -322,8 +333,10 @@ pub async fn prompt(ctx: &Ctx, args: UseArgs, read: &mut dyn ReadText) -> Result
         timeout: args.timeout,
     };
     use_one(ctx, server.as_deref(), &args.once, ask, |ctx, server, outcome| {
-        let human = blocks_text(ctx, &render_prompt(&outcome.body));
-        Answer::new(PROMPT, &ResultView::new(server, &name, outcome), human)
+        let rendered = render_prompt(&outcome.body);
+        let human = blocks_text(ctx, &rendered);
+        let note = redaction_note(ctx, &rendered, &human);
+        Ok(Answer::new(PROMPT, &ResultView::new(server, &name, outcome), human)?.warn(note))
     })
     .await
 }
@@ -411,6 +424,23 @@ mod tests {
             blocks_text(&ctx, &render_result(&Bytes::from(result))),
             "one\n[image image/png, 3 bytes]\n"
         );
+    }
+
+    #[test]
+    fn what_was_replaced_is_explained_once_and_never_in_json() {
+        let home = tempfile::tempdir().unwrap();
+        let file = r#"{"mcpServers":{"a":{"command":"x","env":{"TOKEN":"${TOKEN}"}}}}"#;
+        std::fs::write(home.path().join("mcp.json"), file).unwrap();
+        let mut ctx = Ctx::for_test(home.path(), &[("TOKEN", "s3cr3t-value-1")]);
+        let of = |text: &str| {
+            let result = serde_json::json!({"content": [{"type": "text", "text": text}]}).to_string();
+            render_result(result.as_bytes())
+        };
+        let note = |ctx: &Ctx, text: &str| redaction_note(ctx, &of(text), &blocks_text(ctx, &of(text)));
+        assert!(note(&ctx, "s3cr3t-value-1, s3cr3t-value-1").is_some_and(|note| note.contains("--json")));
+        assert_eq!(note(&ctx, "all is [redacted] here"), None, "the server wrote that");
+        ctx.global.json = true;
+        assert_eq!(note(&ctx, "s3cr3t-value-1"), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! screen and is plain lines where there is none. The one writer to stdout of the demo.
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{self, Write};
 use std::time::Duration;
 
 use crate::id::ServerId;
@@ -27,17 +27,31 @@ pub(super) struct Screen<W> {
     drawn: usize,
     /// What was last said of each server, where nothing is drawn over.
     said: BTreeMap<ServerId, String>,
+    /// Why something that was to be shown is lost.
+    lost: Option<io::Error>,
 }
 
 impl<W: Write> Screen<W> {
     pub(super) fn new(out: W, look: Look) -> Self {
-        Self { out, look, drawn: 0, said: BTreeMap::new() }
+        Self { out, look, drawn: 0, said: BTreeMap::new(), lost: None }
     }
 
     /// One line. A reader that left changes nothing: the demo still checks itself.
     pub(super) fn line(&mut self, text: &str) {
-        let _ = writeln!(self.out, "{text}").and_then(|()| self.out.flush());
+        self.write(&format!("{text}\n"));
         self.drawn = 0;
+    }
+
+    fn write(&mut self, text: &str) {
+        match self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush()) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => self.lost = Some(error),
+            _ => {}
+        }
+    }
+
+    /// Why something of what was to be shown is lost; a reader that left lost nothing.
+    pub(super) fn lost(self) -> Option<io::Error> {
+        self.lost
     }
 
     pub(super) fn heading(&mut self, text: &str) {
@@ -89,7 +103,7 @@ impl<W: Write> Screen<W> {
             let line = row(cells(view).each_ref().map(String::as_str));
             text.push_str(&format!("\x1b[2K{}\n", self.paint(state_color(view.state), &line)));
         }
-        let _ = write!(self.out, "{text}").and_then(|()| self.out.flush());
+        self.write(&text);
         self.drawn = views.len() + 1;
     }
 

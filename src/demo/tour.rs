@@ -59,14 +59,20 @@ type Step = Result<(), Failed>;
 
 /// Runs the whole tour on stdout. Success only when every step really happened; else 1, after a
 /// line that says what did not.
-pub async fn run(options: DemoOptions) -> ExitCode {
-    run_on(io::stdout(), options).await
+/// Fails when something of it could not be written.
+pub async fn run(options: DemoOptions) -> io::Result<ExitCode> {
+    let mut screen = Screen::new(io::stdout(), options.look);
+    let code = shown_on(&mut screen, options.program).await;
+    screen.lost().map_or(Ok(code), Err)
 }
 
-/// As [`run`], on any writer.
+/// As [`run`], on any writer, whatever that makes of it.
 pub async fn run_on(out: impl Write, options: DemoOptions) -> ExitCode {
-    let mut screen = Screen::new(out, options.look);
-    let program = match options.program.map_or_else(std::env::current_exe, Ok) {
+    shown_on(&mut Screen::new(out, options.look), options.program).await
+}
+
+async fn shown_on(screen: &mut Screen<impl Write>, program: Option<PathBuf>) -> ExitCode {
+    let program = match program.map_or_else(std::env::current_exe, Ok) {
         Ok(program) => program,
         Err(error) => {
             screen.line(&format!("FAILED: the path of this program is not known: {error}"));
@@ -87,9 +93,9 @@ pub async fn run_on(out: impl Write, options: DemoOptions) -> ExitCode {
     let mut tour = Tour { frontend: runtime.frontend(), runtime, screen };
     let went = tour.all().await;
     let pids: Vec<u32> = tour.runtime.status().iter().filter_map(|view| view.pid).collect();
-    let Tour { runtime, mut screen, .. } = tour;
+    let Tour { runtime, screen, .. } = tour;
     runtime.shutdown().await;
-    let went = went.and_then(|()| nothing_left(&mut screen, &pids));
+    let went = went.and_then(|()| nothing_left(screen, &pids));
     match went {
         Ok(()) => {
             let took = human(Monotonic::now().since(started));
@@ -203,13 +209,13 @@ async fn send(frontend: &FrontendRef, ask: &Ask, events: Option<mpsc::Sender<Cal
     Came { answer: answer.map(|reply| text_of(&reply.body())), took }
 }
 
-struct Tour<W> {
+struct Tour<'a, W> {
     runtime: Runtime,
     frontend: FrontendRef,
-    screen: Screen<W>,
+    screen: &'a mut Screen<W>,
 }
 
-impl<W: Write> Tour<W> {
+impl<W: Write> Tour<'_, W> {
     async fn all(&mut self) -> Step {
         self.start().await?;
         self.calls().await?;

@@ -260,6 +260,51 @@ fn is_shown(structured: &[u8], content: &[(&[u8], Option<Value>)]) -> bool {
         let parsed: Option<Value> = serde_json::from_str(text).ok();
         let same = |value: &Value| parsed.as_ref() == Some(value) || value.as_str() == Some(text);
         same(&structured) || inner.is_some_and(same)
+    }) || is_told(inner.unwrap_or(&structured), content)
+}
+
+/// Values of structured content that are looked for in the text; one with more is shown.
+const TOLD_VALUES_MAX: usize = 1000;
+/// Longest text in which they are looked for, bytes.
+const TOLD_TEXT_LEN_MAX: usize = 256 * 1024;
+
+/// Whether every value in `structured` stands in the text blocks, as a word of its own: the same
+/// list in several blocks, the same figures in a sentence.
+fn is_told(structured: &Value, content: &[(&[u8], Option<Value>)]) -> bool {
+    let blocks = content.iter().filter_map(|(_, value)| value.as_ref());
+    let texts: Vec<&str> =
+        blocks.filter(|c| string(c, "type") == Some("text")).filter_map(|c| string(c, "text")).collect();
+    let (mut open, mut values) = (vec![structured], Vec::new());
+    while let Some(value) = open.pop() {
+        match value {
+            Value::Array(items) => open.extend(items),
+            Value::Object(members) => open.extend(members.values()),
+            Value::String(text) => values.push(text.clone()),
+            Value::Null => return false,
+            other => values.push(other.to_string()),
+        }
+        if values.len() > TOLD_VALUES_MAX {
+            return false;
+        }
+    }
+    !texts.is_empty()
+        && texts.iter().map(|text| text.len()).sum::<usize>() <= TOLD_TEXT_LEN_MAX
+        && values.iter().all(|value| !value.is_empty() && texts.iter().any(|text| has_word(text, value)))
+}
+
+/// Whether a value stands in a text and is no part of a longer word or number there.
+fn has_word(text: &str, value: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(value).any(|(at, _)| {
+        let (before, after) = (&text[..at], &text[at + value.len()..]);
+        let mut next = after.chars();
+        let goes_on = match next.next() {
+            Some('.' | ',') => next.next().is_some_and(|c| c.is_ascii_digit()),
+            Some(c) => is_part(c),
+            None => false,
+        };
+        let begun = before.chars().next_back().is_some_and(|c| is_part(c) || matches!(c, '.' | '-'));
+        !goes_on && !begun
     })
 }
 
@@ -397,6 +442,24 @@ mod tests {
         let wrapped =
             json!({"content": [{"type": "text", "text": "hi"}], "structuredContent": {"result": "hi"}});
         assert_eq!(texts(&result(&wrapped)), ["hi"]);
+    }
+
+    #[test]
+    fn what_the_text_tells_in_other_words_is_not_shown_again() {
+        let text = |text: &str| json!({"type": "text", "text": text});
+        for (content, structured, blocks) in [
+            (json!([text("a"), text("b")]), json!({"result": ["a", "b"]}), 2),
+            (json!([text(r#"{"n":1}"#), text(r#"{"n":2}"#)]), json!({"items": [{"n": 1}, {"n": 2}]}), 2),
+            (json!([text("22.5 degrees, 45 % humidity.")]), json!({"temperature": 22.5, "humidity": 45}), 1),
+            (json!([text("22.5 degrees")]), json!({"temperature": 22}), 2),
+            (json!([text("-5 degrees")]), json!({"temperature": 5}), 2),
+            (json!([text("it is warm")]), json!({"temperature": 22.5}), 2),
+            (json!([text("found it")]), json!({"found": true}), 2),
+            (json!([text("nothing")]), json!({"next": null}), 2),
+        ] {
+            let rendered = result(&json!({"content": content, "structuredContent": structured}));
+            assert_eq!(rendered.blocks.len(), blocks, "{content} {structured}");
+        }
     }
 
     #[test]

@@ -203,10 +203,12 @@ fn an_answer_that_stdout_can_not_take_is_told_and_never_ends_with_zero() {
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
     let told = "error: can't write the answer to stdout: No space left on device";
-    let cases: [(&[&str], i32); 4] = [
+    let cases: [(&[&str], i32); 6] = [
         (&["--help"], 1),
         (&["mcp", "list", "--json"], 1),
         (&["mcp", "status"], 1),
+        (&["mcp", "status", "--watch"], 1),
+        (&["demo"], 1),
         (&["mcp", "get", "nobody", "--json"], 4),
     ];
     for (words, code) in cases {
