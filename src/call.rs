@@ -101,13 +101,27 @@ impl CallRequest {
     }
 }
 
-/// A person's approval of one tool of one server, for one call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grant {
-    /// The server it names.
-    pub server: ServerId,
-    /// The raw tool name it names.
-    pub tool: String,
+/// Proof that a person approved one call, bound to the hash of exactly that call
+/// (`policy::approve`). Made by the desk of approvals alone; travels with the call that it is for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Grant([u8; 32]);
+
+impl Grant {
+    /// Binds it to the SHA-256 of a call.
+    pub(crate) fn of(hash: [u8; 32]) -> Self {
+        Self(hash)
+    }
+
+    /// Whether it was given for the call of that hash.
+    pub fn is_for(&self, hash: &[u8; 32]) -> bool {
+        self.0 == *hash
+    }
+}
+
+impl fmt::Debug for Grant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Grant({:02x}{:02x}…)", self.0[0], self.0[1])
+    }
 }
 
 /// The answer of a server, byte for byte.

@@ -90,6 +90,18 @@ impl CallId {
 #[serde(transparent)]
 pub struct SessionId(pub u64);
 
+/// Somebody who answers requests for approval, unique within this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ListenerId(pub u64);
+
+impl ListenerId {
+    /// An id that no other listener of this process has.
+    pub fn fresh() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
 /// A table by our own ids.
 pub type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
 

@@ -6,10 +6,12 @@ mod keeper;
 #[cfg(test)]
 mod panic_tests;
 mod reload;
+mod rule_watch;
 mod wait;
 
 use self::keeper::Keeper;
 pub use self::reload::{Refused, Reloaded, ReloadedServer};
+use self::rule_watch::RuleWatch;
 pub use self::wait::{ViewWatch, is_settled};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,8 +22,9 @@ use std::time::Duration;
 use ractor::{Actor, ActorRef};
 use tokio::sync::{oneshot, watch};
 
+use crate::actors::approvals::{ApprovalsRef, Gate, RulePlace};
 use crate::actors::directory::Directory;
-use crate::actors::frontend::{FrontendArgs, FrontendRef, Gate};
+use crate::actors::frontend::FrontendRef;
 use crate::actors::registry::{RegistryArgs, RegistryRef};
 use crate::actors::root::{Offices, RootActor, RootArgs, RootMsg};
 use crate::actors::supervisor::SupervisorRef;
@@ -117,19 +120,29 @@ impl RuntimePlan {
     /// variables of this process.
     pub fn of(loaded: &Loaded, env: &Env) -> Self {
         let settings = &loaded.settings;
+        let home = loaded.home.as_deref().ok();
         Self {
             servers: loaded.servers.clone(),
             host_env: env.to_map(),
             env_passthrough: settings.env_passthrough.clone(),
             roots: settings.roots.clone(),
-            memory: loaded.home.as_deref().ok().map(memory::file),
-            catalogs: loaded.home.as_deref().ok().map(kept::folder),
+            memory: home.map(memory::file),
+            catalogs: home.map(kept::folder),
             poll: settings.refresh_poll,
             naming: settings.naming,
             name_len_max: settings.name_len_max,
             reserved: settings.reserved.clone(),
             in_flight_max: settings.in_flight_max,
             spawns_max: settings.spawns_max,
+            gate: Gate {
+                mode: settings.mode,
+                rules: Arc::new(loaded.rules.clone()),
+                place: home
+                    .map(|home| RulePlace { home: home.to_path_buf(), root: loaded.project_root.clone() }),
+                expires: settings.approval_expires,
+                redactor: Arc::new(Redactor::new(&loaded.servers.secrets)),
+                ..Gate::default()
+            },
             ..Self::default()
         }
     }
@@ -150,6 +163,9 @@ async fn end_left_overs(folder: PathBuf) {
 #[derive(Debug)]
 pub struct Runtime {
     frontend: FrontendRef,
+    approvals: ApprovalsRef,
+    /// Follows the file of allow rules, when there is a place for it.
+    rule_watch: Option<RuleWatch>,
     supervisor: SupervisorRef,
     registry: RegistryRef,
     root: ActorRef<RootMsg>,
@@ -190,12 +206,9 @@ impl Runtime {
                 reserved: plan.reserved.clone(),
                 out: catalog_out,
             },
-            frontend: FrontendArgs {
-                catalog: catalog.clone(),
-                directory: directory.clone(),
-                gate: Arc::new(plan.gate.clone()),
-                in_flight_max: plan.in_flight_max,
-            },
+            in_flight_max: plan.in_flight_max,
+            catalog: catalog.clone(),
+            gate: watch::channel(Arc::new(plan.gate.clone())).0,
             directory: directory_out,
             spawns: Spawns::new(plan.spawns_max),
             broken: broken_out,
@@ -204,9 +217,11 @@ impl Runtime {
         let (root, _) = Actor::spawn(None, RootActor, args).await.map_err(|e| StartError(e.to_string()))?;
         let (begun, done) = oneshot::channel();
         root.cast(RootMsg::Begin(begun)).map_err(|e| StartError(e.to_string()))?;
-        let Offices { frontend, supervisor, registry } =
+        let Offices { frontend, approvals, supervisor, registry } =
             done.await.map_err(|e| StartError(e.to_string()))?.map_err(StartError)?;
         let frontend = FrontendRef::new(frontend, plan.in_flight_max);
+        let rule_watch = plan.gate.place.clone().map(|place| RuleWatch::start(place, approvals.clone()));
+        let approvals = ApprovalsRef::new(approvals);
         let leases = plan.guard.as_ref().and_then(|guard| guard.leases.clone());
         let sweep = leases.map(|folder| task::spawn(end_left_overs(folder)));
         let memory = plan.memory.clone();
@@ -214,6 +229,8 @@ impl Runtime {
         let keeper = None;
         let mut runtime = Self {
             frontend,
+            approvals,
+            rule_watch,
             supervisor,
             registry,
             root,
@@ -243,6 +260,11 @@ impl Runtime {
     /// The way to call.
     pub fn frontend(&self) -> FrontendRef {
         self.frontend.clone()
+    }
+
+    /// The way to answer calls that need a person's approval.
+    pub fn approvals(&self) -> ApprovalsRef {
+        self.approvals.clone()
     }
 
     /// All servers, sorted by name.

@@ -1,6 +1,7 @@
 //! Floor 3. The actors: thin shells around the decisions of floor 1. Each owns its
 //! state alone; others see snapshots and send messages through `…Ref` types.
 
+pub mod approvals;
 pub mod directory;
 pub mod frontend;
 pub(crate) mod jitter;

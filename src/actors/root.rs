@@ -1,5 +1,5 @@
-//! Floor 3. The root: parent of the registry, the front end and the supervisor. It
-//! restarts the first two when they panic, under a restart intensity; their seats tell
+//! Floor 3. The root: parent of the registry, the front end, the desk of approvals and the
+//! supervisor. It restarts all but the last when they panic, under a restart intensity; their seats tell
 //! everyone who holds the office now. What it can't mend it reports, and the edge ends.
 
 use std::collections::VecDeque;
@@ -8,9 +8,11 @@ use std::time::Duration;
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, Message, SupervisionEvent};
 use tokio::sync::{oneshot, watch};
 
+use super::approvals::{ApprovalsActor, ApprovalsArgs, ApprovalsMsg, Gate};
 use super::frontend::{FrontendActor, FrontendArgs, FrontendMsg};
 use super::registry::{RegistryActor, RegistryArgs, RegistryMsg, RegistryRef};
 use super::supervisor::{SupervisorActor, SupervisorArgs, SupervisorRef};
+use crate::catalog::merge::Catalog;
 use crate::time::Monotonic;
 
 /// Restarts of core actors (after a panic, a bug of ours) allowed in [`CORE_WINDOW`].
@@ -44,7 +46,11 @@ impl<M: Message> Seat<M> {
 #[derive(Clone, Debug)]
 pub(crate) struct RootArgs {
     pub registry: RegistryArgs,
-    pub frontend: FrontendArgs,
+    /// Calls in flight or waiting, in all.
+    pub in_flight_max: usize,
+    pub catalog: watch::Receiver<std::sync::Arc<Catalog>>,
+    /// What the policy goes by: written by the desk of approvals, read by the front end.
+    pub gate: watch::Sender<std::sync::Arc<Gate>>,
     pub directory: watch::Sender<std::sync::Arc<super::directory::Directory>>,
     /// The places of servers that are being spawned.
     pub spawns: crate::transport::spawns::Spawns,
@@ -56,6 +62,7 @@ pub(crate) struct RootArgs {
 #[derive(Clone, Debug)]
 pub(crate) struct Offices {
     pub frontend: Seat<FrontendMsg>,
+    pub approvals: Seat<ApprovalsMsg>,
     pub supervisor: SupervisorRef,
     pub registry: RegistryRef,
 }
@@ -74,6 +81,7 @@ pub(crate) struct RootState {
     args: RootArgs,
     registry: watch::Sender<Option<ActorRef<RegistryMsg>>>,
     frontend: watch::Sender<Option<ActorRef<FrontendMsg>>>,
+    approvals: watch::Sender<Option<ActorRef<ApprovalsMsg>>>,
     supervisor: Option<SupervisorRef>,
     failures: VecDeque<Monotonic>,
 }
@@ -93,6 +101,7 @@ impl Actor for RootActor {
             args,
             registry: watch::channel(None).0,
             frontend: watch::channel(None).0,
+            approvals: watch::channel(None).0,
             supervisor: None,
             failures: VecDeque::new(),
         })
@@ -137,9 +146,11 @@ impl RootState {
         let (actor, _) = Actor::spawn_linked(None, SupervisorActor, args, self.me.get_cell()).await?;
         let supervisor = SupervisorRef(actor);
         self.supervisor = Some(supervisor.clone());
+        self.seat_approvals().await?;
         self.seat_frontend().await?;
         Ok(Offices {
             frontend: Seat::new(self.frontend.subscribe()),
+            approvals: Seat::new(self.approvals.subscribe()),
             supervisor,
             registry: RegistryRef(Seat::new(self.registry.subscribe())),
         })
@@ -153,7 +164,13 @@ impl RootState {
     }
 
     async fn seat_frontend(&self) -> Result<(), ractor::SpawnErr> {
-        let args = self.args.frontend.clone();
+        let args = FrontendArgs {
+            catalog: self.args.catalog.clone(),
+            directory: self.args.directory.subscribe(),
+            gate: self.args.gate.subscribe(),
+            approvals: Seat::new(self.approvals.subscribe()),
+            in_flight_max: self.args.in_flight_max,
+        };
         let (actor, _) = Actor::spawn_linked(None, FrontendActor, args, self.me.get_cell()).await?;
         let _ = self.frontend.send_replace(Some(actor));
         Ok(())
@@ -163,8 +180,17 @@ impl RootState {
         match id {
             id if holder(&self.registry) == Some(id) => "registry",
             id if holder(&self.frontend) == Some(id) => "front end",
+            id if holder(&self.approvals) == Some(id) => "approvals",
             _ => "supervisor",
         }
+    }
+
+    async fn seat_approvals(&self) -> Result<(), ractor::SpawnErr> {
+        let frontend = Seat::new(self.frontend.subscribe());
+        let args = ApprovalsArgs { gate: self.args.gate.clone(), frontend };
+        let (actor, _) = Actor::spawn_linked(None, ApprovalsActor, args, self.me.get_cell()).await?;
+        let _ = self.approvals.send_replace(Some(actor));
+        Ok(())
     }
 
     /// Fills the office of a holder that panicked.
@@ -172,7 +198,10 @@ impl RootState {
         let id = cell.get_id();
         let was_registry = holder(&self.registry) == Some(id);
         let was_frontend = holder(&self.frontend) == Some(id);
+        let was_approvals = holder(&self.approvals) == Some(id);
         let seated = match (self.may_restart(), was_registry, was_frontend) {
+            // What it held was refused; listeners hear that they have to come again.
+            (true, ..) if was_approvals => self.seat_approvals().await.is_ok(),
             (true, true, _) => {
                 let seated = self.seat_registry().await.is_ok();
                 // It starts empty: every server shows its catalogue again.
@@ -218,16 +247,23 @@ mod tests {
     async fn core() -> (Offices, watch::Receiver<bool>, ActorRef<RootMsg>) {
         let (broken_out, broken) = watch::channel(false);
         let (catalog_out, catalog) = watch::channel(Arc::new(Catalog::default()));
-        let (directory_out, directory) = watch::channel(Arc::default());
+        let (directory_out, _) = watch::channel(Arc::default());
         let registry = RegistryArgs {
             style: crate::config::spec::NamingStyle::default(),
             name_len_max: 64,
             reserved: Vec::new(),
             out: catalog_out,
         };
-        let frontend = FrontendArgs { catalog, directory, gate: Arc::default(), in_flight_max: 1024 };
         let spawns = crate::transport::spawns::Spawns::default();
-        let args = RootArgs { registry, frontend, directory: directory_out, spawns, broken: broken_out };
+        let args = RootArgs {
+            registry,
+            in_flight_max: 1024,
+            catalog,
+            gate: watch::channel(Arc::default()).0,
+            directory: directory_out,
+            spawns,
+            broken: broken_out,
+        };
         let (root, _) = Actor::spawn(None, RootActor, args).await.unwrap();
         let (begun, done) = oneshot::channel();
         root.cast(RootMsg::Begin(begun)).unwrap();
@@ -262,6 +298,9 @@ mod tests {
         let frontend = offices.frontend.0.borrow().as_ref().unwrap().get_id();
         fail(&offices);
         replaced(&mut offices.frontend, frontend).await;
+        let approvals = offices.approvals.0.borrow().as_ref().unwrap().get_id();
+        assert!(offices.approvals.cast(ApprovalsMsg::Panic));
+        replaced(&mut offices.approvals, approvals).await;
         assert!(!*broken.borrow());
     }
 

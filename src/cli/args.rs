@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::ArgValueCandidates;
 
+use super::rule_args::AllowArgs;
 use super::secret_args::SecretVerb;
 use super::text::{parse_duration, parse_timeout};
 use super::{complete, help};
@@ -42,6 +43,10 @@ pub struct Global {
     /// Act as if started in this folder
     #[arg(short = 'C', long, value_name = "DIR", global = true, help_heading = GLOBAL, value_hint = ValueHint::DirPath)]
     pub directory: Option<PathBuf>,
+    /// How much runs without asking: plan, safe, readonly (default), auto
+    #[arg(long, value_name = "MODE", global = true, help_heading = GLOBAL)]
+    #[arg(value_parser = ["plan", "safe", "readonly", "auto"], hide_possible_values = true)]
+    pub mode: Option<String>,
     /// Never write colours (as NO_COLOR does)
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub no_color: bool,
@@ -216,6 +221,12 @@ pub enum Mcp {
     /// Take an approval back
     #[command(after_help = help::REVOKE)]
     Revoke(OneServer),
+    /// Let tools of a server run without asking
+    #[command(after_help = help::ALLOW)]
+    Allow(AllowArgs),
+    /// Show the allow rules in force
+    #[command(after_help = help::RULES)]
+    Rules,
     /// Start a server of the running host
     #[command(after_help = help::NEEDS_HOST)]
     Start(HostWords),
@@ -363,6 +374,9 @@ pub struct CallArgs {
     /// Approve this call beforehand (servers of your own configuration only)
     #[arg(short, long)]
     pub yes: bool,
+    /// Allow a tool of this server for this run, as -y does for the one that is called; repeatable
+    #[arg(long, value_name = "SERVER/TOOL")]
+    pub allow: Vec<String>,
     /// Longest duration in all, in seconds or words such as 2m
     #[arg(long, value_name = "D", value_parser = parse_timeout)]
     pub timeout: Option<Duration>,
@@ -513,6 +527,7 @@ mod tests {
             "mcp prompts s",
             "mcp prompt s p a=b",
             "mcp call s t a=b -y -o f --timeout 1m",
+            "mcp call s t --allow s/t",
             "mcp check s",
             "mcp add s -e A=b -- cmd",
             "mcp add-json s {}",
@@ -523,6 +538,8 @@ mod tests {
             "mcp off s",
             "mcp approve s -y",
             "mcp revoke s",
+            "mcp allow s t * --revoke",
+            "mcp rules",
             "mcp start s",
             "mcp stop s",
             "mcp restart",

@@ -6,6 +6,7 @@ use std::io::BufRead;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::out::write_stderr;
+use crate::policy::approve::Answer;
 
 /// Longest line that is read as an answer, in bytes.
 const ANSWER_LEN_MAX: u64 = 64 * 1024;
@@ -16,28 +17,31 @@ pub async fn yes_or_no(question: &str) -> bool {
     is_yes(&line(&format!("{question} [y/N] ")).await)
 }
 
-/// The answer to a question of which a part was not shown.
+/// What is said to a request for approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// Yes.
-    Yes,
-    /// Anything else.
-    No,
+    /// This.
+    Answer(Answer),
     /// Show all of it, then ask again.
     Show,
 }
 
-/// Asks as [`yes_or_no`] does, and offers to show what was left out.
-pub async fn yes_no_or_show(question: &str) -> Reply {
-    reply(&line(&format!("{question} [y/N, s shows all] ")).await)
+/// Asks whether a call may happen once, always (if that `can_keep`), or not; anything else is no.
+/// Offers to show what was left out, if there `is_more`. As [`yes_or_no`].
+pub async fn approval(question: &str, can_keep: bool, is_more: bool) -> Reply {
+    let mut choices = vec![if can_keep { "y: once, a: always" } else { "y" }];
+    choices.extend(is_more.then_some("s: show all"));
+    let answer = line(&format!("{question} [{}, N] ", choices.join(", "))).await;
+    reply(&answer, can_keep, is_more)
 }
 
-/// What an answer means where there is more to show.
-fn reply(answer: &str) -> Reply {
+/// What an answer means.
+fn reply(answer: &str, can_keep: bool, is_more: bool) -> Reply {
     match answer.trim().to_lowercase().as_str() {
-        "s" | "show" => Reply::Show,
-        answer if is_yes(answer) => Reply::Yes,
-        _ => Reply::No,
+        "s" | "show" if is_more => Reply::Show,
+        "a" | "always" if can_keep => Reply::Answer(Answer::Always),
+        answer if is_yes(answer) => Reply::Answer(Answer::Once),
+        _ => Reply::Answer(Answer::Deny),
     }
 }
 
@@ -118,10 +122,18 @@ mod tests {
 
     #[test]
     fn a_wish_to_see_all_is_neither_yes_nor_no() {
-        for (answer, means) in
-            [("s\n", Reply::Show), ("Show", Reply::Show), ("y", Reply::Yes), ("", Reply::No)]
-        {
-            assert_eq!(reply(answer), means, "{answer:?}");
+        for (answer, means) in [
+            ("s\n", Reply::Show),
+            ("Show", Reply::Show),
+            ("y", Reply::Answer(Answer::Once)),
+            ("A", Reply::Answer(Answer::Always)),
+            ("al", Reply::Answer(Answer::Deny)),
+            ("", Reply::Answer(Answer::Deny)),
+        ] {
+            assert_eq!(reply(answer, true, true), means, "{answer:?}");
+        }
+        for not_offered in ["s", "a"] {
+            assert_eq!(reply(not_offered, false, false), Reply::Answer(Answer::Deny));
         }
     }
 

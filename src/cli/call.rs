@@ -27,6 +27,7 @@ use crate::catalog::merge::Catalog;
 use crate::catalog::schema::{CompiledSchema, check};
 use crate::catalog::typed::{Argument, typed_args};
 use crate::catalog::violation::{self, Violation};
+use crate::config::rules::{self, AllowRules};
 use crate::config::spec::Scope;
 use crate::id::{ServerId, shell_word};
 use crate::runtime::Runtime;
@@ -74,7 +75,8 @@ pub async fn call(ctx: &Ctx, args: CallArgs, read: &mut dyn ReadText) -> Result<
     }
     // Unreadable arguments are refused before anything is started.
     let typed = call_args::parse(&typed, read)?;
-    let approved = args.yes && may_approve(&picked)?;
+    let mut plan = plan(picked.ctx.as_ref(), std::slice::from_ref(&picked.server));
+    plan.gate.of_run = Arc::new(of_run(&picked, &tool, args.yes, &args.allow)?);
     let (ctx, server) = (picked.ctx.as_ref(), &picked.server);
     let course = Course::default();
     let body = async |runtime: &Runtime| {
@@ -87,16 +89,15 @@ pub async fn call(ctx: &Ctx, args: CallArgs, read: &mut dyn ReadText) -> Result<
             name: tool.clone(),
             arguments: Some(arguments),
             timeout: args.timeout,
-            approved,
         };
-        let outcome = invoke(ctx, runtime, call, &course).await.map_err(|mut failure| {
+        let outcome = invoke(ctx, runtime, &call, &course).await.map_err(|mut failure| {
             failure.warnings.extend(warnings.iter().cloned());
             failure
         })?;
         Ok(answer(ctx, server, &tool, &outcome, args.output.as_deref())?.warn(warnings))
     };
     let name = |failure: Failure| failure.of_call(server.as_str(), &tool, course.known());
-    answering(ctx, SCHEMA, plan(ctx, std::slice::from_ref(server)), body, name).await
+    answering(ctx, SCHEMA, plan, body, name).await
 }
 
 fn answer(
@@ -139,23 +140,41 @@ fn nothing_saved(output: Option<&Path>, saved: &[std::path::PathBuf]) -> Option<
         .map(|path| format!("the result has no binary part: nothing was saved to {}", path.display()))
 }
 
-/// `-y` counts for servers of the user's own: a project can't have its calls approved by a script.
-fn may_approve(picked: &Picked<'_>) -> Result<bool, Failure> {
-    if picked.once {
-        return Ok(true);
+/// The allow rules of this run: `--allow S/TOOL`, and `-y`, which is that of the tool that is called.
+/// They count for servers of the user's own: a project can't have its calls approved by a script.
+fn of_run(picked: &Picked<'_>, tool: &str, yes: bool, allow: &[String]) -> Result<AllowRules, Failure> {
+    let mut rules = AllowRules::default();
+    if !yes && allow.is_empty() {
+        return Ok(rules);
     }
     let entry = picked.ctx.entry(picked.server.as_str())?;
     if entry.source.scope == Scope::Project {
+        let given = if yes { "-y" } else { "--allow" };
         return Err(Failure::refused(
             "needs_approval",
-            format!("-y does not count for {}: it comes from the project", entry.id),
+            format!("{given} does not count for {}: it comes from the project", entry.id),
         )
         .on(entry.id.as_str())
-        .fix(
-            "leave -y out and answer on a terminal, or name the tool in allowedTools of an entry of your own",
-        ));
+        .fix(format!(
+            "leave {given} out and answer on a terminal, or allow it for good: callboard mcp allow {} {tool}",
+            entry.id
+        )));
     }
-    Ok(true)
+    if yes {
+        rules.allow(entry.source.scope, entry.id.clone(), tool);
+    }
+    for rule in allow {
+        let refused = |why: String| {
+            let shown = super::text::quoted(rule);
+            Failure::usage(format!("--allow {shown} {why}")).fix(format!("--allow {}/{tool}", entry.id))
+        };
+        let (server, named) = rules::split(rule).map_err(refused)?;
+        if server != entry.id {
+            return Err(refused(format!("names another server than {}", entry.id)));
+        }
+        rules.allow(entry.source.scope, server, named);
+    }
+    Ok(rules)
 }
 
 /// What the list of a server says about a name.

@@ -8,7 +8,7 @@ const ENTRY_LEFT: &str = "An error: that entry starts nothing, all others do. A 
 const USED: &str = "The rest is used as it stands.";
 
 /// The pages of configuration, in the order of their kinds.
-pub(super) const CONFIG_PAGES: [Page; 17] = [
+pub(super) const CONFIG_PAGES: [Page; 19] = [
     page(
         "config_unreadable",
         "a file or variable can't be read",
@@ -124,9 +124,23 @@ pub(super) const CONFIG_PAGES: [Page; 17] = [
     page(
         "config_store",
         "a file that Callboard keeps can't be used",
-        "The file of approvals or of secrets is broken, can't be read, or can be read by others. It is not overwritten.",
-        "Nothing counts as approved, or no secret can be read.",
+        "The file of approvals, of allow rules or of secrets is broken, can't be read, or can be read by others. It is not overwritten.",
+        "Nothing counts as approved or allowed, or no secret can be read.",
         "Do what the message says: repair or delete it, or `chmod 600` it.",
+    ),
+    page(
+        "config_spawn",
+        "the command of a server may not be started",
+        "`spawn.enabled` is false, or its command is not on `spawn.allow` in safe mode or under `spawn.check = \"always\"`.",
+        ENTRY_LEFT,
+        "Add the absolute path of the command to `spawn.allow` in your callboard.toml, or set `trust` to trusted or `allowHostProcess` in the entry.",
+    ),
+    page(
+        "config_rule",
+        "an allow rule that can't act",
+        "A rule of allow.json is not `tool` or `*`, its block names no server or scope, or no such server is configured.",
+        "It allows nothing; the other rules are in force. It stays in the file.",
+        "`callboard mcp rules` shows all of them; `callboard mcp allow SERVER TOOL --revoke` takes one out.",
     ),
 ];
 

@@ -41,10 +41,9 @@ impl Course {
         self.waits.set(false);
     }
 
-    /// It ended before anything of it ran.
-    pub fn ended(&self) {
-        self.events.replace(None);
-        self.known.set(Known::NotSent);
+    /// A person is asked about it, or said no: nothing of it leaves until they say yes.
+    pub fn holds(&self, is_held: bool) {
+        self.known.set(if is_held { Known::NotSent } else { Known::Sent });
     }
 
     /// The next event; `None` when there are no more.
@@ -133,8 +132,10 @@ mod tests {
         assert_eq!(course.known(), Known::PutOff);
         events.try_send(CallEvent::Waits { before: Some(Delivery::Unknown) }).unwrap();
         assert_eq!(course.known(), Known::Sent, "a try before it may have run");
-        course.ended();
+        course.holds(true);
         assert_eq!(course.known(), Known::NotSent);
+        course.holds(false);
+        assert_eq!(course.known(), Known::Sent);
     }
 
     #[test]

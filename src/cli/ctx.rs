@@ -47,6 +47,9 @@ pub fn load_options(global: &Global) -> LoadOptions {
     if let Some(level) = global.log_level {
         options.settings.push(("log.level".to_owned(), level.as_str().to_owned()));
     }
+    if let Some(mode) = &global.mode {
+        options.settings.push(("mode".to_owned(), mode.clone()));
+    }
     if global.no_color {
         options.settings.push(("display.color".to_owned(), "never".to_owned()));
     }
@@ -126,13 +129,16 @@ impl Ctx {
                 .on(name)
                 .fix(format!("callboard mcp get {0}, then callboard mcp approve {0}", shell_word(name)))),
             EntryState::Invalid => {
-                let mut failure = first_error(entry).map_or_else(
-                    || Failure::config(format!("{name} can't be used as it is written")),
-                    |issue| Failure::new(issue.code.as_str(), Exit::Config, issue.to_string()),
-                );
-                failure = failure.on(name);
-                failure.fix = Some("correct the entry; `callboard doctor` checks all of them".to_owned());
-                Err(failure)
+                let Some(issue) = first_error(entry) else {
+                    return Err(Failure::config(format!("{name} can't be used as it is written")).on(name));
+                };
+                let (exit, cure) = match issue.code {
+                    IssueCode::Spawn => (Exit::Refused, issue.fix.clone()),
+                    _ => (Exit::Config, None),
+                };
+                let failure = Failure::new(issue.code.as_str(), exit, issue.to_string()).on(name);
+                let usual = || "correct the entry; `callboard doctor` checks all of them".to_owned();
+                Err(failure.fix(cure.unwrap_or_else(usual)))
             }
         }
     }

@@ -9,6 +9,7 @@ use super::out::{Answer, Style, Tone};
 use super::pages::{self, Page, find};
 use super::table::{Column, Field, table};
 use crate::config::issue::IssueCode;
+use crate::policy::access;
 
 const SCHEMA: &str = "callboard.explain/1";
 
@@ -40,6 +41,14 @@ struct ExitView {
 }
 
 #[derive(Serialize)]
+struct PolicyView {
+    table: &'static str,
+}
+
+/// The word for the whole order of the policy.
+pub const POLICY: &str = "policy";
+
+#[derive(Serialize)]
 struct AllView {
     codes: Vec<PageView>,
     exit_codes: Vec<ExitView>,
@@ -51,6 +60,9 @@ pub fn explain(code: Option<&str>, style: Style) -> Result<Answer, Failure> {
     if let Some((exit, meaning)) = Exit::ALL.iter().find(|(exit, _)| exit.code().to_string() == code) {
         let view = ExitView { exit_code: exit.code(), meaning };
         return Answer::new(SCHEMA, &view, format!("exit code {}: {meaning}", exit.code()));
+    }
+    if code == POLICY {
+        return Answer::new(SCHEMA, &PolicyView { table: access::TABLE }, access::TABLE.trim_end());
     }
     let word = code.trim().to_lowercase().replace('-', "_");
     match find(&word) {

@@ -47,6 +47,7 @@ pub(super) const MCP: &str = "\
 See:   list  get  status  why  config  check
 Use:   tools  resources  read  prompts  prompt  call
 Edit:  add  add-json  remove  enable (on)  disable (off)  approve  revoke
+       allow  rules
 Run:   start  stop  restart  reconnect  reload  logs  wait
        (they need a running host, which this version does not have yet)
 
@@ -59,7 +60,8 @@ pub(super) const EXPLAIN: &str = "\
 Examples:
   callboard explain                     all codes
   callboard explain connection_lost     what happened, whether it ran, the cure
-  callboard explain 7                   an exit code";
+  callboard explain 7                   an exit code
+  callboard explain policy              what runs, what asks, what is refused";
 
 pub(super) const COMPLETIONS: &str = "\
 Completes verbs, options, codes, the names of servers as the files configure them, and what a server \
@@ -253,6 +255,20 @@ pub(super) const REVOKE: &str = "\
 Examples:
   callboard mcp revoke build-tools";
 
+pub(super) const ALLOW: &str = "\
+Calls of these tools run without asking, in every mode but plan. What is denied, held, or looks like \
+a change on a read-only server stays refused. A rule is for the entry of that name in its own scope \
+and project.
+Examples:
+  callboard mcp allow github search_issues get_issue
+  callboard mcp allow time '*'             every tool of exactly this server
+  callboard mcp allow time now --revoke    one back; without a tool: all";
+
+pub(super) const RULES: &str = "\
+Examples:
+  callboard mcp rules
+  callboard mcp rules --json";
+
 pub(super) const CHECK: &str = "\
 Starts the server, reads its definitions, and says which clients would reject what. Ends with 1 if \
 any would.
@@ -329,6 +345,8 @@ mod tests {
             DISABLE,
             APPROVE,
             REVOKE,
+            ALLOW,
+            RULES,
             CHECK,
             NEEDS_HOST,
             EVERYWHERE,

@@ -18,12 +18,13 @@ use super::out::write_stderr;
 use super::question::{Question, question};
 use super::session::StatusLine;
 use super::text;
+use crate::actors::approvals::ListenerRef;
 use crate::actors::frontend::CALL_EVENTS_MAX;
 use crate::call::{
-    CallError, CallEvent, CallLimits, CallReply, CallRequest, Delivery, ErrorCode, Grant, ItemKind, Phase,
-    Target,
+    CallError, CallEvent, CallLimits, CallReply, CallRequest, Delivery, ErrorCode, ItemKind, Phase, Target,
 };
 use crate::id::{ServerId, SessionId, shell_word};
+use crate::policy::approve::{Answer, Notice, Prompt};
 use crate::runtime::Runtime;
 use crate::time::{Monotonic, wall};
 
@@ -46,8 +47,6 @@ pub struct Invocation {
     pub arguments: Option<Box<RawValue>>,
     /// Longest duration in all.
     pub timeout: Option<Duration>,
-    /// The person has approved it beforehand.
-    pub approved: bool,
 }
 
 impl Invocation {
@@ -68,7 +67,7 @@ impl Invocation {
             target: Target::Direct { server: self.server.clone(), kind: self.kind, name: self.name.clone() },
             params: self.params(),
             limits: CallLimits { idle: None, total: self.timeout },
-            grant: self.approved.then(|| Grant { server: self.server.clone(), tool: self.name.clone() }),
+            grant: None,
         }
     }
 }
@@ -84,50 +83,78 @@ pub struct Outcome {
     pub elapsed: Duration,
 }
 
-/// Sends it and waits for its end. Where policy asks and a person is there, asks and sends again.
-/// `course` is for whoever interrupts it.
+/// Sends it and waits for its end. Where policy asks and a person is there, the person is asked
+/// meanwhile. `course` is for whoever interrupts it.
 pub async fn invoke(
     ctx: &Ctx,
     runtime: &Runtime,
-    mut call: Invocation,
+    call: &Invocation,
     course: &Course,
 ) -> Result<Outcome, Failure> {
-    let first = send(ctx, runtime, &call, course).await;
-    let reply = match first {
-        Err(error) if error.code == ErrorCode::NeedsApproval && ctx.term.can_ask() && !ctx.global.json => {
-            course.ended();
-            if !approved(ctx, &call).await {
-                return Err(Failure::refused("not_approved", "not called: the answer was no")
-                    .on(call.server.as_str())
-                    .about(&call.name));
-            }
-            call.approved = true;
-            send(ctx, runtime, &call, course).await
-        }
-        other => other,
+    let mut person = Person {
+        ctx,
+        // Whoever can't be asked does not listen: then what asks is refused at once.
+        listener: (ctx.term.can_ask() && !ctx.global.json).then(|| runtime.approvals().listen()),
+        refused: false,
+        course,
     };
+    let reply = send(ctx, runtime, call, course, &mut person).await;
+    if person.refused {
+        return Err(Failure::refused("not_approved", "not called: the answer was no")
+            .on(call.server.as_str())
+            .about(&call.name));
+    }
     let reply = reply.map_err(|error| refused(ctx, error))?;
-    outcome(ctx, &call, &reply)
+    outcome(ctx, call, &reply)
 }
 
-/// Whether the person at the terminal says yes to this call.
-async fn approved(ctx: &Ctx, call: &Invocation) -> bool {
-    let asked = asked(ctx, call);
-    write_stderr(&asked.head);
-    let Some(whole) = &asked.whole else { return ask::yes_or_no(&asked.line).await };
-    loop {
-        match ask::yes_no_or_show(&asked.line).await {
-            Reply::Yes => return true,
-            Reply::No => return false,
-            Reply::Show => write_stderr(whole),
+/// Whoever sits at the terminal.
+struct Person<'a> {
+    ctx: &'a Ctx,
+    listener: Option<ListenerRef>,
+    /// The answer was no.
+    refused: bool,
+    course: &'a Course,
+}
+
+impl Person<'_> {
+    /// The next request; never returns when nobody is there.
+    async fn asked(&mut self) -> Prompt {
+        while let Some(listener) = &mut self.listener {
+            match listener.next().await {
+                Some(Notice::Asked(prompt)) => return prompt,
+                Some(Notice::Settled(_)) => {}
+                None => self.listener = None,
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// Asks, and answers the request.
+    async fn answer(&mut self, prompt: &Prompt) {
+        self.course.holds(true);
+        let answer = reply(&asked(self.ctx, prompt), prompt.can_keep).await;
+        self.refused = answer == Answer::Deny;
+        self.course.holds(self.refused);
+        if let Some(listener) = &self.listener {
+            listener.answer(prompt.id, answer);
         }
     }
 }
 
-fn asked(ctx: &Ctx, call: &Invocation) -> Question {
-    let arguments = call.arguments.as_ref().map_or("{}", |arguments| arguments.get());
-    let [server, tool, arguments] = [call.server.as_str(), &call.name, arguments].map(|text| ctx.clean(text));
-    question(&server, &tool, &arguments, ctx.term.width_err)
+/// What the person says, who may look at everything first.
+async fn reply(asked: &Question, can_keep: bool) -> Answer {
+    write_stderr(&asked.head);
+    loop {
+        match ask::approval(&asked.line, can_keep, asked.whole.is_some()).await {
+            Reply::Answer(answer) => return answer,
+            Reply::Show => write_stderr(asked.whole.as_deref().unwrap_or_default()),
+        }
+    }
+}
+
+fn asked(ctx: &Ctx, prompt: &Prompt) -> Question {
+    question(&ctx.clean(prompt.server.as_str()), &prompt.tool, &prompt.arguments, ctx.term.width_err)
 }
 
 fn refused(ctx: &Ctx, error: CallError) -> Failure {
@@ -145,13 +172,14 @@ async fn send(
     runtime: &Runtime,
     call: &Invocation,
     course: &Course,
+    person: &mut Person<'_>,
 ) -> Result<CallReply, CallError> {
     let (events, seen) = mpsc::channel(CALL_EVENTS_MAX);
     course.begun(seen);
     let running = runtime.frontend().call(call.request(runtime), Some(events));
     tokio::pin!(running);
     let shows = ctx.term.stderr && !ctx.global.json;
-    let started = Monotonic::now();
+    let mut started = Monotonic::now();
     let mut line = StatusLine::new(ctx.term.width_err);
     let mut tick = tokio::time::interval_at((started + SHOW_AFTER).into_tokio(), SHOW_AFTER);
     let mut progress = String::new();
@@ -159,6 +187,19 @@ async fn send(
         tokio::select! {
             biased;
             reply = &mut running => return reply,
+            prompt = person.asked() => {
+                line.clear();
+                tokio::select! {
+                    biased;
+                    // It expired, or somebody else answered.
+                    reply = &mut running => return reply,
+                    () = person.answer(&prompt) => {}
+                }
+                // The time that the tool takes begins now.
+                started = Monotonic::now();
+                tick.reset();
+                continue;
+            }
             Some(event) = course.next() => {
                 if let CallEvent::Progress(params) = event {
                     progress = ctx.clean(&progress_text(&params));
@@ -274,7 +315,6 @@ mod tests {
             name: name.into(),
             arguments: arguments.map(|text| RawValue::from_string(text.into()).unwrap()),
             timeout: None,
-            approved: false,
         }
     }
 
@@ -333,7 +373,17 @@ mod tests {
     fn a_question_shows_server_tool_and_arguments_and_nothing_that_steers() {
         let home = tempfile::tempdir().unwrap();
         let ctx = Ctx::for_test(home.path(), &[]);
-        let asked = asked(&ctx, &call("t\u{1b}[2J", Some(r#"{"a":1}"#)));
+        let prompt = Prompt {
+            id: crate::policy::approve::RequestId(1),
+            session: OWN_SESSION,
+            server: ServerId::new("s\u{1b}[2J"),
+            tool: "t".into(),
+            arguments: "{\"a\":1}".into(),
+            rule: "mode readonly".into(),
+            can_keep: true,
+            expires_in: Duration::from_secs(1),
+        };
+        let asked = asked(&ctx, &prompt);
         assert_eq!(asked.head, "Call t of s with\n  {\"a\":1}\n");
         assert_eq!(asked.line, "Call t of s?");
     }

@@ -4,6 +4,7 @@
 
 pub mod add_form;
 pub mod address;
+pub mod allow;
 pub mod approve;
 pub mod args;
 pub mod ask;
@@ -35,6 +36,7 @@ pub mod parameters;
 #[cfg(test)]
 mod property_tests;
 pub mod question;
+pub mod rule_args;
 pub mod save;
 pub mod secret;
 pub mod secret_args;
@@ -262,6 +264,8 @@ async fn mcp(ctx: &Ctx, verb: Mcp) -> Result<Done, Failure> {
         Mcp::Off(HostOrServer { server: Some(server) }) => edit::disable(ctx, &server),
         Mcp::Approve(args) => approve::approve(ctx, &args).await,
         Mcp::Revoke(one) => approve::revoke(ctx, &one.server),
+        Mcp::Allow(args) => allow::allow(ctx, &args),
+        Mcp::Rules => allow::rules(ctx),
         Mcp::On(HostOrServer { server: None }) => Err(host::needs_host("on")),
         Mcp::Off(HostOrServer { server: None }) => Err(host::needs_host("off")),
         Mcp::Start(_) => Err(host::needs_host("start")),
@@ -316,6 +320,8 @@ fn mcp_schema(verb: &Mcp) -> &'static str {
         Mcp::Disable(_) | Mcp::Off(_) => "callboard.disable/1",
         Mcp::Approve(_) => "callboard.approve/1",
         Mcp::Revoke(_) => "callboard.revoke/1",
+        Mcp::Allow(_) => "callboard.allow/1",
+        Mcp::Rules => "callboard.rules/1",
         Mcp::Start(_)
         | Mcp::Stop(_)
         | Mcp::Restart(_)

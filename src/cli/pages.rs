@@ -86,9 +86,9 @@ const PAGES: [Page; 36] = [
     page(
         "needs_approval",
         "a person would have to approve it",
-        "Policy asks before this tool runs, and nobody was there to answer: the command did not run on a terminal.",
+        "Policy asks before this tool runs, and nobody said yes: there was no terminal to ask on, the answer was no, or it did not come in time.",
         NOT_RUN,
-        "Run it on a terminal and answer y; or give `-y` in a script, for servers of your own configuration; or name the tool in the entry's `allowedTools`.",
+        "Run it on a terminal and answer y; or give `-y` in a script, for servers of your own configuration; or allow it for good with `callboard mcp allow SERVER TOOL`.",
     ),
     page(
         "pending_approval",

@@ -34,6 +34,7 @@ const REDRAW_EVERY: Duration = Duration::from_millis(100);
 #[derive(Serialize)]
 struct StatusView {
     healthy: bool,
+    mode: &'static str,
     servers: Vec<StatusRow>,
 }
 
@@ -44,7 +45,8 @@ pub async fn status(ctx: &Ctx, args: StatusArgs) -> Result<Done, Failure> {
         None => Vec::new(),
     };
     if ctx.loaded.servers.entries.is_empty() {
-        let view = StatusView { healthy: !ctx.has_broken_source(), servers: Vec::new() };
+        let (healthy, mode) = (!ctx.has_broken_source(), ctx.loaded.settings.mode.as_str());
+        let view = StatusView { healthy, mode, servers: Vec::new() };
         let answer = Answer::new(SCHEMA, &view, nothing(ctx))?.warn(ctx.warnings());
         return Ok(answer.ending(source_exit(ctx)).into());
     }
@@ -76,9 +78,10 @@ fn answer(ctx: &Ctx, views: &[ServerView], one: Option<&ServerId>) -> Result<Ans
     };
     let human = match (one, views) {
         (Some(_), [view]) => sheet_text(view, wall(), ctx.style()),
-        _ => table_text(views, wall(), ctx.style()),
+        _ => fleet_text(ctx, views, ctx.style()),
     };
-    let view = StatusView { healthy, servers: views.iter().map(StatusRow::from).collect() };
+    let mode = ctx.loaded.settings.mode.as_str();
+    let view = StatusView { healthy, mode, servers: views.iter().map(StatusRow::from).collect() };
     let exit = match (healthy, one) {
         (true, _) => Exit::Ok,
         (false, None) if ctx.has_broken_source() => Exit::Config,
@@ -90,6 +93,16 @@ fn answer(ctx: &Ctx, views: &[ServerView], one: Option<&ServerId>) -> Result<Ans
     Ok(Answer::new(SCHEMA, &view, human)?.warn(warnings).ending(exit))
 }
 
+/// The table of all servers; on a screen with the mode below it.
+fn fleet_text(ctx: &Ctx, views: &[ServerView], style: out::Style) -> String {
+    let table = table_text(views, wall(), style);
+    if style.width.is_none() {
+        return table;
+    }
+    let mode = format!("mode {}", ctx.loaded.settings.mode.as_str());
+    format!("{table}\n{}", style.paint(out::Tone::Dim, &mode))
+}
+
 /// Shows every change until the reader is gone or Ctrl-C ends it.
 async fn watch(ctx: &Ctx, runtime: &Runtime) -> Result<Exit, Failure> {
     let mut watch = runtime.watch(&[]);
@@ -99,8 +112,8 @@ async fn watch(ctx: &Ctx, runtime: &Runtime) -> Result<Exit, Failure> {
         let views = watch.look();
         let term = ctx.term.resized();
         let text = match (ctx.global.json, ctx.term.stdout) {
-            (true, _) => json_line(&views)?,
-            (false, true) => cut(&table_text(&views, wall(), term.style()), usize::from(term.height)),
+            (true, _) => json_line(ctx, &views)?,
+            (false, true) => cut(&fleet_text(ctx, &views, term.style()), usize::from(term.height)),
             (false, false) => table_text(&views, wall(), term.style()),
         };
         if text != last && !screen.draw(&text)? {
@@ -120,9 +133,10 @@ async fn watch(ctx: &Ctx, runtime: &Runtime) -> Result<Exit, Failure> {
     }
 }
 
-fn json_line(views: &[ServerView]) -> Result<String, Failure> {
+fn json_line(ctx: &Ctx, views: &[ServerView]) -> Result<String, Failure> {
     let healthy = views.iter().all(is_expected);
-    let view = StatusView { healthy, servers: views.iter().map(StatusRow::from).collect() };
+    let mode = ctx.loaded.settings.mode.as_str();
+    let view = StatusView { healthy, mode, servers: views.iter().map(StatusRow::from).collect() };
     let answer = Answer::new(SCHEMA, &view, "")?;
     Ok(out::answer_text(&answer, true, out::Style::PLAIN).stdout)
 }
@@ -197,7 +211,9 @@ mod tests {
 
     #[test]
     fn every_picture_for_scripts_is_one_line() {
-        let line = json_line(&[view("a", LifeState::Ready)]).unwrap();
+        let home = tempfile::tempdir().unwrap();
+        let ctx = Ctx::for_test(home.path(), &[]);
+        let line = json_line(&ctx, &[view("a", LifeState::Ready)]).unwrap();
         assert!(line.ends_with('\n') && line.trim_end().lines().count() == 1, "{line}");
         let json: serde_json::Value = serde_json::from_str(&line).unwrap();
         assert_eq!(json["data"]["healthy"], true);

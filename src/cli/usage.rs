@@ -10,9 +10,8 @@ use super::exit::Exit;
 use super::failure::Failure;
 
 /// Verbs that this version does not have.
-const LATER_VERBS: [&str; 13] = [
+const LATER_VERBS: [&str; 11] = [
     "agent",
-    "allow",
     "audit",
     "console",
     "import",
@@ -20,7 +19,6 @@ const LATER_VERBS: [&str; 13] = [
     "login",
     "logout",
     "pin",
-    "rules",
     "serve",
     "token",
     "uninstall",

@@ -380,15 +380,14 @@ async fn use_one(
     let picked = pick(ctx, server, once)?;
     let (ctx, server) = (picked.ctx.as_ref(), &picked.server);
     let Ask { schema, kind, name, arguments, timeout } = ask;
-    let call =
-        Invocation { server: server.clone(), kind, name: name.clone(), arguments, timeout, approved: false };
+    let call = Invocation { server: server.clone(), kind, name: name.clone(), arguments, timeout };
     let course = Course::default();
     let body = async |runtime: &Runtime| {
         ready(ctx, runtime, server, timeout).await?;
         if kind == ItemKind::Prompt {
             check_prompt(ctx, &runtime.catalog(), &call)?;
         }
-        let outcome = invoke(ctx, runtime, call.clone(), &course).await?;
+        let outcome = invoke(ctx, runtime, &call, &course).await?;
         answer(ctx, server, &outcome)
     };
     let name = |failure: Failure| failure.of_call(server.as_str(), &name, course.known());

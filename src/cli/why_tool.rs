@@ -9,9 +9,9 @@ use super::failure::Failure;
 use crate::call::ItemKind;
 use crate::catalog::items::{Hints, ServerCatalog};
 use crate::catalog::merge::Catalog;
+use crate::config::rules::AllowRules;
 use crate::config::spec::{Entry, EntryState, ToolFilter};
 use crate::policy::access::{Mode, Question, Verdict, decide};
-use crate::policy::rules::AllowRules;
 use crate::view::ServerView;
 
 /// One tool that was asked about.
@@ -63,7 +63,8 @@ pub fn look(ctx: &Ctx, catalog: &Catalog, asked: &Asked<'_>) -> Result<ToolView,
         hints: item.map_or(Hints::default(), |item| item.hints),
         mode: asked.mode,
         rules: asked.rules,
-        grant: None,
+        held: None,
+        granted: false,
     });
     let (decision, rule, refusal) = match verdict {
         Verdict::Run(rule) => ("run", rule, None),

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::duration::{self, Unit};
 use super::expand::is_variable_name;
+use super::mode::{Mode, SpawnCheck};
 use super::raw::{BYTES_MAX, BYTES_MIN};
 use super::spec::{BreakerSpec, Limits, NamingStyle, Rate, RestartSpec, StartMode, Timeouts};
 use super::suggest;
@@ -19,6 +20,8 @@ pub const DEFAULT_TOML: &str = include_str!("../../config/default.toml");
 /// The validated host settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostSettings {
+    /// `mode`: how much runs without asking.
+    pub mode: Mode,
     /// `start`: default of the entries.
     pub start: StartMode,
     /// `roots`: folders that servers are told to work in, absolute.
@@ -51,6 +54,14 @@ pub struct HostSettings {
     pub rate: Option<Rate>,
     /// `env.passthrough`: further host variables that every child may see.
     pub env_passthrough: Vec<String>,
+    /// `approval.expires`: how long a request for approval waits for an answer.
+    pub approval_expires: Duration,
+    /// `spawn.enabled`: whether servers that are processes start at all.
+    pub spawn_enabled: bool,
+    /// `spawn.check`
+    pub spawn_check: SpawnCheck,
+    /// `spawn.allow`: globs on the absolute path of a command.
+    pub spawn_allow: Vec<String>,
 }
 
 /// `display.color`
@@ -94,6 +105,7 @@ impl Default for HostSettings {
     /// The values of `default.toml` (a test compares them).
     fn default() -> Self {
         Self {
+            mode: Mode::ReadOnly,
             start: StartMode::Eager,
             roots: Vec::new(),
             naming: NamingStyle::McpDouble,
@@ -110,6 +122,10 @@ impl Default for HostSettings {
             refresh_poll: Some(Duration::from_secs(60)),
             rate: None,
             env_passthrough: Vec::new(),
+            approval_expires: Duration::from_secs(300),
+            spawn_enabled: true,
+            spawn_check: SpawnCheck::Safe,
+            spawn_allow: Vec::new(),
         }
     }
 }
@@ -138,6 +154,8 @@ pub enum Kind {
     Variables,
     /// Folders: absolute paths, or such that begin with `~`.
     Folders,
+    /// Globs on absolute paths, or such that begin with `~`.
+    Paths,
     /// Any strings.
     Texts,
 }
@@ -235,7 +253,7 @@ impl HostKey {
             (Kind::Count { .. } | Kind::Bytes, Value::Number(number)) => {
                 self.whole(number.as_u64().ok_or_else(|| "must be a whole number".to_owned())?)
             }
-            (Kind::Variables | Kind::Folders | Kind::Texts, Value::Array(items)) => {
+            (Kind::Variables | Kind::Folders | Kind::Paths | Kind::Texts, Value::Array(items)) => {
                 self.texts(texts(items).ok_or_else(|| "must be a list of strings".to_owned())?)
             }
             (Kind::Word(_) | Kind::Duration | Kind::Interval | Kind::Bytes, Value::String(word)) => {
@@ -267,7 +285,7 @@ impl HostKey {
             Kind::Interval => interval(duration::from_word(text, Unit::Seconds)?),
             Kind::Count { .. } => self.whole(text.parse().map_err(|_| format!("must be {}", self.wanted()))?),
             Kind::Bytes => self.whole(duration::bytes_from_word(text)?),
-            Kind::Variables | Kind::Folders | Kind::Texts => {
+            Kind::Variables | Kind::Folders | Kind::Paths | Kind::Texts => {
                 let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
                 self.texts(items.map(str::to_owned).collect())
             }
@@ -286,6 +304,7 @@ impl HostKey {
         let (fits, or): (fn(&str) -> bool, _) = match self.kind {
             Kind::Variables => (is_variable_name, "is not the name of a variable"),
             Kind::Folders => (is_folder, "must be an absolute path, or begin with \"~/\""),
+            Kind::Paths => (is_path_glob, "must be a pattern of absolute paths, without \"..\""),
             _ => return Ok(Setting::Texts(texts)),
         };
         match texts.iter().find(|text| !fits(text)) {
@@ -308,6 +327,7 @@ impl HostKey {
             ),
             Kind::Variables => "a list of names of variables".into(),
             Kind::Folders => "a list of folders".into(),
+            Kind::Paths => "a list of patterns of absolute paths".into(),
             Kind::Texts => "a list of strings".into(),
         }
     }
@@ -338,6 +358,17 @@ impl HostKey {
 fn is_folder(text: &str) -> bool {
     let rest = text.strip_prefix('~').filter(|rest| rest.is_empty() || rest.starts_with('/'));
     (Path::new(text).is_absolute() || rest.is_some()) && !text.contains('\0')
+}
+
+/// A pattern that a whole path can fit: absolute, without a way back.
+fn is_path_glob(text: &str) -> bool {
+    is_folder(text) && !text.split('/').any(|part| part == "..") && path_glob(text).is_some()
+}
+
+/// The pattern of a path: `*` stays within a folder, `**` does not. `None` for one that makes no sense.
+pub fn path_glob(text: &str) -> Option<globset::GlobMatcher> {
+    let glob = globset::GlobBuilder::new(text).literal_separator(true).build();
+    glob.ok().map(|glob| glob.compile_matcher())
 }
 
 /// The word for "never" of an interval.

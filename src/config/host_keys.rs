@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use super::host::{ColorChoice, HostKey, Kind, LogLevel, ProjectRule, Setting};
+use super::mode::{Mode, SpawnCheck};
 use super::raw::{COUNT_MAX, START_WORDS};
 use super::spec::{NamingStyle, Rate};
 
@@ -24,6 +25,10 @@ const LOG_WORDS: [(&str, LogLevel); 6] = [
     ("debug", LogLevel::Debug),
     ("trace", LogLevel::Trace),
 ];
+
+const MODE_WORDS: [(&str, Mode); 4] =
+    [("plan", Mode::Plan), ("safe", Mode::Safe), ("readonly", Mode::ReadOnly), ("auto", Mode::Auto)];
+const CHECK_WORDS: [(&str, SpawnCheck); 2] = [("safe", SpawnCheck::Safe), ("always", SpawnCheck::Always)];
 
 fn word_of<T: Copy + PartialEq, const N: usize>(words: &[(&'static str, T); N], value: T) -> &'static str {
     words.iter().find(|(_, known)| *known == value).map_or("", |(word, _)| word)
@@ -74,6 +79,14 @@ const ANY: Kind = Kind::Count { min: 0, max: COUNT_MAX };
 
 /// Every key, in the order of the manual.
 pub const HOST_KEYS: &[HostKey] = &[
+    host_key!(
+        "mode",
+        Kind::Word(&["plan", "safe", "readonly", "auto"]),
+        ProjectRule::Never,
+        Word,
+        |s| word_of(&MODE_WORDS, s.mode),
+        |t, v| t.mode = value_of(&MODE_WORDS, v).unwrap_or(t.mode)
+    ),
     host_key!(
         "start",
         Kind::Word(&["eager", "lazy"]),
@@ -221,6 +234,23 @@ pub const HOST_KEYS: &[HostKey] = &[
         |s| s.env_passthrough.clone(),
         |t, v| t.env_passthrough.clone_from(v)
     ),
+    host_key!("approval.expires", TIME, ProjectRule::Never, Duration, |s| s.approval_expires, |t, v| t
+        .approval_expires =
+        *v),
+    host_key!("spawn.enabled", Kind::Flag, ProjectRule::Never, Flag, |s| s.spawn_enabled, |t, v| t
+        .spawn_enabled =
+        *v),
+    host_key!(
+        "spawn.check",
+        Kind::Word(&["safe", "always"]),
+        ProjectRule::Never,
+        Word,
+        |s| word_of(&CHECK_WORDS, s.spawn_check),
+        |t, v| t.spawn_check = value_of(&CHECK_WORDS, v).unwrap_or(t.spawn_check)
+    ),
+    host_key!("spawn.allow", Kind::Paths, ProjectRule::Never, Texts, |s| s.spawn_allow.clone(), |t, v| t
+        .spawn_allow
+        .clone_from(v)),
 ];
 
 /// A rate from its two keys; without a number of calls there is none.

@@ -88,11 +88,15 @@ pub enum IssueCode {
     NoHome,
     /// A file that Callboard itself keeps can't be used.
     Store,
+    /// The spawn policy keeps a command from being started.
+    Spawn,
+    /// An allow rule that can't act.
+    Rule,
 }
 
 impl IssueCode {
     /// Every kind, in the order of their pages.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::Unreadable,
         Self::Syntax,
         Self::Shape,
@@ -110,6 +114,8 @@ impl IssueCode {
         Self::NotYet,
         Self::NoHome,
         Self::Store,
+        Self::Spawn,
+        Self::Rule,
     ];
 
     /// The stable word.
@@ -132,6 +138,8 @@ impl IssueCode {
             Self::NotYet => "config_not_yet",
             Self::NoHome => "config_no_home",
             Self::Store => "config_store",
+            Self::Spawn => "config_spawn",
+            Self::Rule => "config_rule",
         }
     }
 }

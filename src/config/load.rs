@@ -13,6 +13,7 @@
 
 mod env;
 mod home;
+mod permits;
 mod settings;
 mod world;
 
@@ -31,6 +32,7 @@ use super::issue::{Issue, IssueCode, Severity};
 use super::merge::{self, Merge};
 use super::spec::{Scope, ServerSet, Source};
 use super::validate::Context;
+use crate::config::rules::AllowRules;
 use crate::store::{self, FILE_BYTES_MAX};
 pub(super) use world::Machine;
 
@@ -111,7 +113,9 @@ impl LoadOptions {
                 || folder.join(".mcp.json").is_file()
                 || (folder.join(".callboard").is_dir() && !is_own(&folder.join(".callboard"), own.as_deref()))
         };
-        self.cwd.ancestors().find(is_root).unwrap_or(&self.cwd).to_path_buf()
+        let root = self.cwd.ancestors().find(is_root).unwrap_or(&self.cwd);
+        // Approvals and rules belong to the folder, not to a link that may lead elsewhere tomorrow.
+        root.canonicalize().unwrap_or_else(|_| root.to_path_buf())
     }
 
     fn tilde(&self, path: &str) -> PathBuf {
@@ -138,6 +142,8 @@ pub struct Loaded {
     pub definitions: Vec<Definition>,
     /// What was approved.
     pub approvals: Vec<Approval>,
+    /// The allow rules in force; none when their file can't be used.
+    pub rules: AllowRules,
     /// The files that were looked for, weakest first.
     pub files: Vec<FileSeen>,
     /// Root of the project.
@@ -184,9 +190,13 @@ pub fn load(options: &LoadOptions) -> Loaded {
     issues.sort_by_key(|issue| std::cmp::Reverse(issue.severity));
     let context = Context { world: &machine, settings: &settings.settings, cwd: &options.cwd };
     let rules = Merge { context, project: &project_root, approvals: &approvals };
-    let servers = merge::merge(&definitions, issues, rules);
+    let mut servers = merge::merge(&definitions, issues, rules);
+    permits::spawning(&mut servers, &definitions, context);
+    let sources = permits::Known { definitions: &definitions, all: options.project && !options.strict };
+    let rules = permits::rules(&mut servers, home, &project_root, sources);
     Loaded {
         servers,
+        rules,
         settings: settings.settings,
         provenance: settings.provenance,
         definitions,

@@ -70,6 +70,20 @@ impl Scope {
             Self::Managed => "managed",
         }
     }
+
+    /// The scope of that word.
+    pub fn parse(word: &str) -> Option<Self> {
+        let all = [
+            Self::Default,
+            Self::User,
+            Self::Project,
+            Self::EnvFile,
+            Self::EnvInline,
+            Self::Flag,
+            Self::Managed,
+        ];
+        all.into_iter().find(|scope| scope.as_str() == word)
+    }
 }
 
 /// Where a value was written.

@@ -2,6 +2,7 @@
 //! and touch nothing. The actors perform what they say.
 
 pub mod access;
+pub mod approve;
 pub mod backoff;
 pub mod blame;
 pub mod breaker;
@@ -15,6 +16,5 @@ pub mod pause;
 pub mod refresh;
 pub mod replay;
 pub mod restart;
-pub mod rules;
 pub mod share;
 pub mod verbs;

@@ -53,6 +53,14 @@ impl Runtime {
     pub async fn reload(&self, plan: &RuntimePlan) -> Result<Reloaded, Refused> {
         let broken = plan.servers.issues.iter().filter(|issue| issue.severity == Severity::Error);
         let issues: Vec<Issue> = broken.cloned().collect();
+        if issues.is_empty() {
+            // First: what a new mode forbids must not slip through while servers change.
+            self.approvals.set_gate(plan.gate.clone());
+        }
+        // Rules are bound to the scope of an entry, so they fit what runs in any case.
+        if let Some(watch) = &self.rule_watch {
+            watch.look();
+        }
         if !issues.is_empty() {
             return Err(Refused { issues });
         }

@@ -47,6 +47,8 @@ fn help_teaches_every_verb_with_an_example() {
         "off",
         "approve",
         "revoke",
+        "allow",
+        "rules",
     ];
     for verb in verbs {
         assert!(mcp.stdout.contains(&format!("  {verb} ")), "{verb} is not in the list: {}", mcp.stdout);

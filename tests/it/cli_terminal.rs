@@ -97,7 +97,7 @@ fn a_person_is_asked_with_server_tool_and_arguments() {
     let home = Home::new();
     demo_server(&home, "crashy");
     let mut screen = Screen::run(&home, 80, &CALL, &[]);
-    screen.until("[y/N] ");
+    screen.until("[y/a/N] ");
     for part in ["divide", "crashy", r#"{"dividend":6,"divisor":2}"#] {
         assert!(screen.shown.contains(part), "{part:?} is not in the question:\n{}", screen.shown);
     }
@@ -128,7 +128,7 @@ fn a_no_calls_nothing() {
     demo_server(&home, "crashy");
     for answer in ["n\n", "\n", "\u{4}"] {
         let mut screen = Screen::run(&home, 80, &CALL, &[]);
-        screen.until("[y/N] ").type_in(answer);
+        screen.until("[y/a/N] ").type_in(answer);
         let (shown, code) = screen.end();
         assert_eq!(code, 5, "{answer:?}: {shown}");
         assert!(shown.contains("error:"), "{shown}");
@@ -148,6 +148,21 @@ async fn a_wait_that_the_server_asked_for_is_shown_and_ending_it_says_that_nothi
     let (shown, code) = screen.end();
     assert_eq!((code, bad.executed()), (130, 0), "{shown}");
     assert!(shown.contains("interrupted: the server had put the call off, and it did not run"), "{shown}");
+}
+
+#[test]
+fn always_writes_a_rule_and_the_next_call_is_not_asked_about() {
+    let home = Home::new();
+    demo_server(&home, "crashy");
+    let mut screen = Screen::run(&home, 80, &CALL, &[]);
+    screen.until("[y/a/N] ").type_in("a\n");
+    let (shown, code) = screen.end();
+    assert_eq!(code, 0, "{shown}");
+    let rules: Value = home.run(&["mcp", "rules", "--json"]).json(0);
+    assert_eq!(rules["data"]["rules"], json!([{"scope": "user", "rule": "crashy/divide"}]));
+    home.run(&CALL).expect(0);
+    home.run(&["mcp", "allow", "crashy", "divide", "--revoke"]).expect(0);
+    home.run(&CALL).expect(5);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests play peers and callers, and look at the clock")]
 
 mod aggregation;
+mod approving;
 mod arguments;
 mod breaker;
 mod calls;
@@ -31,6 +32,7 @@ mod naming;
 mod network;
 mod noise;
 mod paging;
+mod permissions;
 mod programs;
 mod promises;
 mod reload;

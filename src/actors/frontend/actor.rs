@@ -5,9 +5,11 @@ use std::sync::Arc;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::watch;
 
-use super::gate::Gate;
-use super::route;
+use super::gate::Policy;
+use super::route::{self, Routed};
+use crate::actors::approvals::{ApprovalsMsg, Asked, Gate, Held};
 use crate::actors::directory::Directory;
+use crate::actors::root::Seat;
 use crate::actors::server::msg::Submission;
 use crate::catalog::merge::Catalog;
 
@@ -23,31 +25,39 @@ pub(crate) enum FrontendMsg {
 pub(crate) struct FrontendArgs {
     pub catalog: watch::Receiver<Arc<Catalog>>,
     pub directory: watch::Receiver<Arc<Directory>>,
-    pub gate: Arc<Gate>,
+    /// What the policy goes by, as the desk of approvals last said.
+    pub gate: watch::Receiver<Arc<Gate>>,
+    pub approvals: Seat<ApprovalsMsg>,
     /// Calls in flight or waiting, in all.
     pub in_flight_max: usize,
 }
 
 pub(crate) struct FrontendActor;
 
+pub(crate) struct FrontendState {
+    args: FrontendArgs,
+    policy: Policy,
+}
+
 impl Actor for FrontendActor {
     type Msg = FrontendMsg;
-    type State = FrontendArgs;
+    type State = FrontendState;
     type Arguments = FrontendArgs;
 
     async fn pre_start(
         &self,
         _me: ActorRef<FrontendMsg>,
-        args: FrontendArgs,
-    ) -> Result<FrontendArgs, ActorProcessingErr> {
-        Ok(args)
+        mut args: FrontendArgs,
+    ) -> Result<FrontendState, ActorProcessingErr> {
+        let policy = Policy::new(args.gate.borrow_and_update().clone());
+        Ok(FrontendState { args, policy })
     }
 
     async fn handle(
         &self,
         _me: ActorRef<FrontendMsg>,
         message: FrontendMsg,
-        state: &mut FrontendArgs,
+        state: &mut FrontendState,
     ) -> Result<(), ActorProcessingErr> {
         #[cfg(test)]
         crate::actors::panics::meet("frontend", &message);
@@ -55,20 +65,32 @@ impl Actor for FrontendActor {
         if call.reply.is_closed() {
             return Ok(());
         }
+        let FrontendState { args, policy } = state;
+        if args.gate.has_changed().unwrap_or(false) {
+            *policy = Policy::new(args.gate.borrow_and_update().clone());
+        }
         let routed = {
-            let (catalog, directory) = (state.catalog.borrow(), state.directory.borrow());
-            route::route(&call.request, &catalog, &directory, &state.gate).and_then(|to| {
+            let (catalog, directory) = (args.catalog.borrow(), args.directory.borrow());
+            route::route(&call.request, &catalog, &directory, policy).and_then(|to| {
                 let free = call.permit.semaphore().available_permits();
-                route::share(&to, &directory, free, state.in_flight_max)?;
+                route::share(&to, &directory, free, args.in_flight_max)?;
                 Ok(to)
             })
         };
         match routed {
-            Ok(to) => {
-                if let Some(direct) = to.direct {
+            Ok(Routed { server, direct, wanted }) => {
+                if let Some(direct) = direct {
                     call.request.target = direct;
                 }
-                to.server.submit(call);
+                match wanted {
+                    None => server.submit(call),
+                    Some(wanted) => {
+                        let super::gate::Wanted { key, scope, rule, refusal } = *wanted;
+                        let call = Held::new(call, &refusal);
+                        let asked = Asked { call, key, scope, rule, refusal };
+                        args.approvals.cast(ApprovalsMsg::Ask(Box::new(asked)));
+                    }
+                }
             }
             Err(error) => {
                 let _ = call.reply.send(Err(*error));

@@ -1,48 +1,70 @@
-//! The policy gate of the front end: puts the facts about one call before
-//! `policy::access` and turns its verdict into a refusal. It decides nothing itself.
+//! The policy at the door of calls: puts the facts about one call before `policy::access` and
+//! turns its verdict into a refusal or a request. It decides nothing itself.
 
-use std::sync::Arc;
-
+use crate::actors::approvals::Gate;
 use crate::actors::directory::DirectoryEntry;
 use crate::call::{CallError, CallRequest, ItemKind, Origin, Phase};
 use crate::catalog::items::{Hints, Item};
-use crate::policy::access::{Mode, Question, Refusal, Verdict, decide};
-use crate::policy::rules::AllowRules;
+use crate::config::rules::AllowRules;
+use crate::config::spec::Scope;
+use crate::policy::access::{Question, Refusal, Verdict, decide};
+use crate::policy::approve::CallKey;
 
-/// What the policy goes by.
-#[derive(Clone, Debug, Default)]
-pub struct Gate {
-    /// How much runs without asking.
-    pub mode: Mode,
-    /// The allow rules in force.
-    pub rules: Arc<AllowRules>,
+/// What the policy goes by, with its rules put together.
+#[derive(Debug, Default)]
+pub(super) struct Policy {
+    gate: std::sync::Arc<Gate>,
+    rules: AllowRules,
 }
 
-impl Gate {
-    /// Whether this call may run. An item that the catalogue does not know yet has no hints.
+/// A call that a person has to approve.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub key: CallKey,
+    pub scope: Scope,
+    pub rule: String,
+    pub refusal: CallError,
+}
+
+impl Policy {
+    pub(super) fn new(gate: std::sync::Arc<Gate>) -> Self {
+        Self { rules: gate.all_rules(), gate }
+    }
+
+    /// Whether this call may run: `Ok(None)` when it may, and what to ask when a person has to say.
+    /// An item that the catalogue does not know yet has no hints.
     pub(super) fn check(
         &self,
         request: &CallRequest,
         entry: &DirectoryEntry,
-        kind: ItemKind,
-        name: &str,
+        (kind, name): (ItemKind, &str),
         item: Option<&Item>,
-    ) -> Result<(), CallError> {
+    ) -> Result<Option<Wanted>, CallError> {
+        let key = || CallKey::of(&entry.entry, name, item.map(|item| item.raw.as_ref()), &request.params);
+        let granted = request.grant.is_some_and(|grant| grant.is_for(&key().call));
         let verdict = decide(&Question {
             entry: &entry.entry,
             kind,
             name,
             hints: item.map_or(Hints::default(), |item| item.hints),
-            mode: self.mode,
+            mode: self.gate.mode,
             rules: &self.rules,
-            grant: request.grant.as_ref(),
+            // Nothing pins definitions yet.
+            held: None,
+            granted,
         });
         match verdict {
             Verdict::Run(rule) => {
                 tracing::debug!(server = %entry.entry.id, item = name, rule = %rule.describe(), "call allowed");
-                Ok(())
+                Ok(None)
             }
-            Verdict::Refuse(refusal) | Verdict::Ask(refusal) => Err(refused(refusal)),
+            Verdict::Refuse(refusal) => Err(refused(refusal)),
+            Verdict::Ask(refusal) => Ok(Some(Wanted {
+                key: key(),
+                scope: entry.entry.source.scope,
+                rule: refusal.rule.describe(),
+                refusal: refused(refusal),
+            })),
         }
     }
 }

@@ -8,5 +8,4 @@ mod reference;
 mod route;
 
 pub(crate) use actor::{FrontendActor, FrontendArgs, FrontendMsg};
-pub use gate::Gate;
 pub use reference::{CALL_EVENTS_MAX, FrontendRef};

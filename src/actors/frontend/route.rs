@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::gate::{Policy, Wanted};
 use crate::actors::directory::{Directory, DirectoryEntry};
 use crate::actors::server::ServerRef;
 use crate::call::{CallError, CallRequest, ErrorCode, ItemKind, Origin, Phase, Target};
@@ -25,6 +26,8 @@ pub(super) struct Routed {
     pub server: ServerRef,
     /// What its exposed name stands for; `None` if the target was direct already.
     pub direct: Option<Target>,
+    /// What a person has to approve first.
+    pub wanted: Option<Box<Wanted>>,
 }
 
 type Refusal = Box<CallError>;
@@ -34,7 +37,7 @@ pub(super) fn route(
     request: &CallRequest,
     catalog: &Catalog,
     directory: &Directory,
-    access: &super::gate::Gate,
+    access: &Policy,
 ) -> Result<Routed, Refusal> {
     if directory.draining {
         let text = "the host is shutting down; nothing was sent";
@@ -43,13 +46,14 @@ pub(super) fn route(
     let facts = Facts { request, catalog, directory, access };
     match &request.target {
         Target::Direct { server, kind, name } => {
-            Ok(Routed { server: facts.way_to(server, *kind, name)?, direct: None })
+            let (server, wanted) = facts.way_to(server, *kind, name)?;
+            Ok(Routed { server, direct: None, wanted })
         }
         Target::Exposed(exposed) => {
             let (id, name) = resolve(exposed, catalog)?;
-            let server = facts.way_to(id, ItemKind::Tool, name)?;
+            let (server, wanted) = facts.way_to(id, ItemKind::Tool, name)?;
             let direct = Target::Direct { server: id.clone(), kind: ItemKind::Tool, name: name.to_owned() };
-            Ok(Routed { server, direct: Some(direct) })
+            Ok(Routed { server, direct: Some(direct), wanted })
         }
     }
 }
@@ -83,21 +87,32 @@ struct Facts<'a> {
     request: &'a CallRequest,
     catalog: &'a Catalog,
     directory: &'a Directory,
-    access: &'a super::gate::Gate,
+    access: &'a Policy,
 }
 
 impl Facts<'_> {
-    /// The server that takes a call of this item, if it exists and the policy lets the call pass.
-    fn way_to(&self, server: &ServerId, kind: ItemKind, name: &str) -> Result<ServerRef, Refusal> {
+    /// The server that takes a call of this item, if it exists and the policy lets the call pass;
+    /// with it what a person has to approve first.
+    fn way_to(
+        &self,
+        server: &ServerId,
+        kind: ItemKind,
+        name: &str,
+    ) -> Result<(ServerRef, Option<Box<Wanted>>), Refusal> {
         let Some(entry) = self.directory.entries.get(server) else {
             return Err(unknown_server(server, self.directory));
         };
         let Some(actor) = &entry.server else { return Err(cannot_run(server, entry)) };
         let item = known(server, kind, name, self.catalog, entry)?;
-        self.access
-            .check(self.request, entry, kind, name, item.as_deref())
+        let wanted = self
+            .access
+            .check(self.request, entry, (kind, name), item.as_deref())
             .map_err(|error| Box::new(error.on(server).about(name)))?;
-        Ok(actor.clone())
+        let named = |wanted: Wanted| {
+            let refusal = wanted.refusal.on(server).about(name);
+            Box::new(Wanted { refusal, ..wanted })
+        };
+        Ok((actor.clone(), wanted.map(named)))
     }
 }
 

@@ -118,7 +118,7 @@ impl Loader<'_> {
     /// A checked value with the home folder in place of `~`.
     fn placed(&self, key: &HostKey, setting: Setting) -> Result<Setting, String> {
         let Setting::Texts(texts) = setting else { return Ok(setting) };
-        if key.kind != Kind::Folders {
+        if !matches!(key.kind, Kind::Folders | Kind::Paths) {
             return Ok(Setting::Texts(texts));
         }
         let mut folders = Vec::with_capacity(texts.len());

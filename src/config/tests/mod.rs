@@ -4,6 +4,7 @@
 mod approvals;
 mod desk;
 mod editing;
+mod permits;
 mod properties;
 mod rows;
 mod secrets;

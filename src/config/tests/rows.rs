@@ -205,8 +205,6 @@ fn keys_that_nothing_goes_by_yet_say_so() {
     };
     for (keys, at) in [
         (r#""sharing": "session""#, "sharing"),
-        (r#""allowHostProcess": true"#, "allowHostProcess"),
-        (r#""hostProcess": false"#, "hostProcess"),
         (r#""limits": {"in_flight": 2, "result_max": "1MiB"}"#, "limits.result_max"),
     ] {
         let told = said(keys);
@@ -218,7 +216,7 @@ fn keys_that_nothing_goes_by_yet_say_so() {
         assert!(told[0].contains("mcp.json:1:"), "{told:?}");
     }
     let all = r#""sharing": "session", "allowHostProcess": true, "limits": {"result_max": 2048}"#;
-    assert_eq!(said(all).len(), 3);
+    assert_eq!(said(all).len(), 2);
     for keys in [
         r#""sharing": "shared""#,
         r#""breaker": {"failures": 3}"#,

@@ -54,7 +54,9 @@ fn every_key_maps_to_one_field_and_back() {
             Setting::Count(64) if key.name == "naming.name_len_max" => Setting::Count(32),
             Setting::Count(count) => Setting::Count(count + 1),
             Setting::Bytes(bytes) => Setting::Bytes(bytes + 1),
-            Setting::Texts(_) if key.kind == Kind::Folders => Setting::Texts(vec!["/x".into()]),
+            Setting::Texts(_) if matches!(key.kind, Kind::Folders | Kind::Paths) => {
+                Setting::Texts(vec!["/x".into()])
+            }
             Setting::Texts(_) => Setting::Texts(vec!["X".into()]),
         };
         let mut after = before.clone();
@@ -342,7 +344,7 @@ proptest! {
         (key.set)(&mut set, &Setting::Count(number));
         (key.set)(&mut set, &Setting::Bytes(number * 1024));
         (key.set)(&mut set, &Setting::Duration(Duration::from_secs(number)));
-        let texts = if key.kind == Kind::Folders { ["/a b", "/"] } else { ["A", "B"] };
+        let texts = if matches!(key.kind, Kind::Folders | Kind::Paths) { ["/a b", "/"] } else { ["A", "B"] };
         (key.set)(&mut set, &Setting::Texts(texts.map(String::from).to_vec()));
         let value = (key.get)(&set);
         let by_file = Desk::new();
