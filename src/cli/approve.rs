@@ -13,7 +13,7 @@ use super::out::{Answer, Style, Tone, write_stderr};
 use super::table::{Field, sheet};
 use crate::config::approvals::{self, Request, RequestError, approve as record, revoke as take_back};
 use crate::config::reveal::{self, Revealed};
-use crate::config::spec::Source;
+use crate::config::spec::{Scope, Source};
 use crate::id::shell_word;
 use crate::shaping::redact::Redactor;
 use crate::shaping::render::{one_line, printable};
@@ -32,6 +32,8 @@ struct ApproveView<'a> {
     program: Option<String>,
     reads: &'a [String],
     grants: &'a [String],
+    /// Allow rules that this name was given in this project before.
+    allow_rules: Vec<String>,
     project_root: String,
 }
 
@@ -46,7 +48,7 @@ pub async fn approve(ctx: &Ctx, args: &ApproveArgs) -> Result<Answer, Failure> {
     });
     if request.approved {
         let human = format!("{} is approved already, exactly as it stands", request.name);
-        return answer(&request, &seen, false, human);
+        return answer(ctx, &request, &seen, false, human);
     }
     let home = ctx.home()?;
     if !args.yes {
@@ -76,7 +78,7 @@ pub async fn approve(ctx: &Ctx, args: &ApproveArgs) -> Result<Answer, Failure> {
     } else {
         format!("approved {}", request.name)
     };
-    let answer = answer(&request, &seen, true, human)?;
+    let answer = answer(ctx, &request, &seen, true, human)?;
     // A person has read them with the entry.
     Ok(if ctx.global.json { answer.warn(doubts(ctx, &request, &seen)) } else { answer })
 }
@@ -153,12 +155,28 @@ fn request_text(ctx: &Ctx, request: &Request, seen: &Revealed, style: Style) -> 
         ("runs", Field::toned(ctx.clean(&program), Tone::Strong)),
         ("reads", Field::new(ctx.clean(&list(&request.reads, "no variable of yours")))),
         ("asks for", Field::toned(ctx.clean(&list(&request.grants, "")), Tone::Warn)),
+        ("you allow", Field::new(ctx.clean(&rules_of(ctx, &request.name).join(", ")))),
         ("warning", Field::toned(doubts(ctx, request, seen).join("\n"), Tone::Warn)),
     ];
     format!("{}\n{}", style.paint(Tone::Strong, &ctx.clean(&request.name)), sheet(&rows, style))
 }
 
-fn answer(request: &Request, seen: &Revealed, changed: bool, human: String) -> Result<Answer, Failure> {
+/// Allow rules that a project's entry of that name was given: they count again once it is approved.
+fn rules_of(ctx: &Ctx, name: &str) -> Vec<String> {
+    let written = ctx.loaded.rules.written().into_iter();
+    let own = written.filter(|(scope, rule)| {
+        *scope == Scope::Project && rule.split_once('/').is_some_and(|(server, _)| server == name)
+    });
+    own.map(|(_, rule)| rule).collect()
+}
+
+fn answer(
+    ctx: &Ctx,
+    request: &Request,
+    seen: &Revealed,
+    changed: bool,
+    human: String,
+) -> Result<Answer, Failure> {
     let view = ApproveView {
         name: &request.name,
         approved: true,
@@ -168,6 +186,7 @@ fn answer(request: &Request, seen: &Revealed, changed: bool, human: String) -> R
         program: request.program.as_ref().map(|path| path.display().to_string()),
         reads: &request.reads,
         grants: &request.grants,
+        allow_rules: rules_of(ctx, &request.name),
         project_root: request.project.display().to_string(),
     };
     Answer::new("callboard.approve/1", &view, human)

@@ -227,6 +227,9 @@ fn grants(definition: &Definition, raw: &RawServer) -> Vec<String> {
     if !raw.env_passthrough.is_empty() {
         grants.push(format!("env_passthrough: {}", raw.env_passthrough.join(", ")));
     }
+    if let Some(sandbox) = definition.value.get("sandbox").filter(|sandbox| !sandbox.is_null()) {
+        grants.push(format!("sandbox: {sandbox}"));
+    }
     if definition.value.get("oauth").is_some_and(|oauth| !oauth.is_null()) {
         grants.push("oauth".to_owned());
     }

@@ -101,6 +101,9 @@ fn nothing_of_a_project_runs_before_somebody_agreed_to_exactly_that() {
     std::fs::remove_file(&canary).unwrap();
     theirs("--bom");
     assert!(runs(&home, "s", "count") && !canary.exists(), "edited: one's own is in force again");
+    // Whoever approves the edit sees what was allowed before it.
+    let approved = home.run(&["mcp", "approve", "s", "-y", "--json"]).json(0);
+    assert_eq!(approved["data"]["allow_rules"], json!(["s/count"]));
 }
 
 #[test]

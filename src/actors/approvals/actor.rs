@@ -116,6 +116,10 @@ impl Actor for ApprovalsActor {
             ApprovalsMsg::Listen(id, notices) => {
                 state.listeners.insert(id, notices);
                 state.on(Event::Came(id), now);
+                if !state.machine.is_listening(id) {
+                    // Its end of the channel closes: it knows that it hears nothing.
+                    state.listeners.remove(&id);
+                }
             }
             ApprovalsMsg::Answer(by, id, answer) => state.on(Event::Answered(by, id, answer), now),
             ApprovalsMsg::Left(id) => {

@@ -51,7 +51,8 @@ pub struct ListenerRef {
 }
 
 impl ListenerRef {
-    /// The next notice; `None` when the desk does not know this listener any more.
+    /// The next notice; `None` when the desk does not know this listener: there were too many
+    /// ([`crate::policy::approve::LISTENERS_MAX`]), or it was started anew.
     pub async fn next(&mut self) -> Option<Notice> {
         self.heard.recv().await
     }

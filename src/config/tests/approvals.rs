@@ -144,14 +144,20 @@ fn a_request_shows_what_an_approval_would_allow() {
     desk.set("TOK", "canary-token-value");
     desk.project(&one(
         r#"{"command": "npx", "args": ["${A:-x}", "--api-key=literal-canary"], "env": {"T": "${TOK}", "L": "literal-canary", "K": "${secret:KEY}"},
-            "trust": "trusted", "allowedTools": ["a*"], "allowAllTools": true, "env_passthrough": ["SSH_AUTH_SOCK"]}"#,
+            "trust": "trusted", "allowedTools": ["a*"], "allowAllTools": true, "env_passthrough": ["SSH_AUTH_SOCK"], "sandbox": "off"}"#,
     ));
     let loaded = desk.load();
     let request = approvals::request(&loaded, &desk.options, "s").unwrap();
     assert_eq!(request.reads, ["A", "SSH_AUTH_SOCK", "TOK", "secret:KEY"]);
     assert_eq!(
         request.grants,
-        ["trust: trusted", "allowedTools: a*", "allowAllTools", "env_passthrough: SSH_AUTH_SOCK"]
+        [
+            "trust: trusted",
+            "allowedTools: a*",
+            "allowAllTools",
+            "env_passthrough: SSH_AUTH_SOCK",
+            "sandbox: \"off\""
+        ]
     );
     assert!(!request.approved);
     let shown = format!("{request:?}");

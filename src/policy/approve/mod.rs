@@ -18,7 +18,7 @@ pub use prompt::{ARGUMENTS_SHOWN_MAX, Notice, Prompt, arguments, fit};
 
 /// Requests that may wait for a person at once; one more is denied.
 pub const PENDING_MAX: usize = 64;
-/// Listeners at once; one more hears nothing.
+/// Listeners at once; one more is told so.
 pub const LISTENERS_MAX: usize = 16;
 /// Tools that are approved for sessions; one more pushes out the oldest.
 pub const SESSION_GRANTS_MAX: usize = 1024;
@@ -176,6 +176,11 @@ impl Approvals {
     /// From now on requests expire that long after they were asked.
     pub fn set_expiry(&mut self, expires_after: Duration) {
         self.expires_after = expires_after;
+    }
+
+    /// Whether a listener is known: one too many is not.
+    pub fn is_listening(&self, listener: ListenerId) -> bool {
+        self.listeners.contains(&listener)
     }
 
     /// When the next request expires: [`Event::Woke`] is due then.

@@ -153,6 +153,7 @@ fn everything_that_grows_is_bounded() {
         desk.on(Event::Came(listener(by)), at(0));
     }
     assert_eq!(desk.listeners.len(), LISTENERS_MAX);
+    assert!(desk.is_listening(listener(0)) && !desk.is_listening(listener(99)));
     for id in 0..100 {
         let actions = desk.on(asked(id, id, 0), at(0));
         let denied = actions == [Action::Deny(request(id), Denied::TooMany)];
