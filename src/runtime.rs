@@ -349,7 +349,7 @@ impl Runtime {
             Some((entry.entry.hash.clone(), revision))
         });
         if let Err(error) = memory::learn(path, &self.remembered, &spoken.collect()) {
-            tracing::warn!(%error, "what was learned about the servers could not be kept");
+            tracing::info!(%error, "what was learned about the servers could not be kept");
         }
     }
 

@@ -262,6 +262,60 @@ fn sync_dir(_folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Why a folder can't hold files of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unusable {
+    /// Something else than a folder has its name.
+    NoFolder,
+    /// Its file system can't be written.
+    ReadOnly,
+    /// The system does not let us; what it says.
+    Denied(String),
+}
+
+/// What stands in the way of files in a folder, and where: the folder itself, or, while that is
+/// not there, the nearest one above it. `None` when it can be used.
+pub fn unusable(folder: &Path) -> Option<(PathBuf, Unusable)> {
+    let there = folder.ancestors().find(|path| path.symlink_metadata().is_ok())?;
+    let why = match there.metadata() {
+        Ok(metadata) if !metadata.is_dir() => Some(Unusable::NoFolder),
+        Ok(_) => denied(there),
+        Err(error) => Some(Unusable::Denied(error.to_string())),
+    };
+    why.map(|why| (there.to_path_buf(), why))
+}
+
+#[cfg(unix)]
+fn denied(folder: &Path) -> Option<Unusable> {
+    use rustix::fs::Access;
+    let wanted = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
+    match rustix::fs::access(folder, wanted) {
+        Ok(()) => None,
+        Err(rustix::io::Errno::ROFS) => Some(Unusable::ReadOnly),
+        Err(error) => Some(Unusable::Denied(io::Error::from(error).to_string())),
+    }
+}
+
+#[cfg(not(unix))]
+fn denied(folder: &Path) -> Option<Unusable> {
+    let read_only = fs::metadata(folder).is_ok_and(|metadata| metadata.permissions().readonly());
+    read_only.then_some(Unusable::ReadOnly)
+}
+
+/// Whether others than the owner may write a file; `false` where that can't be told.
+pub fn is_writable_by_others(path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o022 != 0)
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        false
+    }
+}
+
 /// Whether others than the owner may read a file; `false` where that can't be told.
 pub fn is_readable_by_others(path: &Path) -> bool {
     #[cfg(unix)]

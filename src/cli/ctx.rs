@@ -12,12 +12,17 @@ use super::failure::{Failure, nearest};
 use super::once::ONCE;
 use super::out::{Style, Terminal};
 use super::stand_in::StandIn;
+use crate::config::approvals;
 use crate::config::load::{LoadOptions, Loaded, SOURCE_VARIABLES, load};
 use crate::config::spec::{Entry, EntryState, Issue, IssueCode, Scope, Severity};
 use crate::id::shell_word;
 use crate::shaping::redact::Redactor;
 use crate::shaping::render::printable;
 use crate::transport::guard::Guarding;
+
+/// `--strict-mcp-config` means the files that are named, and none is.
+const STRICT_WITHOUT_FILES: &str =
+    "--strict-mcp-config without --mcp-config FILE: no file is read, so there are no servers of yours";
 
 /// What a verb may look at.
 #[derive(Clone, Debug)]
@@ -125,9 +130,10 @@ impl Ctx {
                     .on(name)
                     .fix(format!("callboard mcp on {}", shell_word(name))))
             }
-            EntryState::Pending => Err(Failure::refused("pending_approval", why_pending(entry))
-                .on(name)
-                .fix(format!("callboard mcp get {0}, then callboard mcp approve {0}", shell_word(name)))),
+            EntryState::Pending => {
+                let (message, fix) = self.pending(entry);
+                Err(Failure::refused("pending_approval", message).on(name).fix(fix))
+            }
             EntryState::Invalid => {
                 let Some(issue) = first_error(entry) else {
                     return Err(Failure::config(format!("{name} can't be used as it is written")).on(name));
@@ -141,6 +147,29 @@ impl Ctx {
                 Err(failure.fix(cure.unwrap_or_else(usual)))
             }
         }
+    }
+
+    /// Why a project entry waits, and what to do about it. Approvals that can't be read approve
+    /// nothing, and nothing can be added to them.
+    pub fn pending(&self, entry: &Entry) -> (String, String) {
+        let file = self.loaded.home.as_deref().ok().map(approvals::file).unwrap_or_default();
+        let of_file = |issue: &&Issue| {
+            issue.code == IssueCode::Store && *issue.source.origin == *file.to_string_lossy()
+        };
+        let lost = self.loaded.servers.issues.iter().find(of_file);
+        if let Some(issue) = lost {
+            let message = format!(
+                "{} comes from the project, and what you approved can't be read: {}",
+                entry.id,
+                self.clean(&issue.to_string())
+            );
+            let file = shell_word(&issue.source.origin).into_owned();
+            let aside = shell_word(&format!("{}.broken", issue.source.origin)).into_owned();
+            let fix = format!("repair it, or move it away and approve again: mv {file} {aside}");
+            return (message, fix);
+        }
+        let word = shell_word(entry.id.as_str());
+        (why_pending(entry), format!("callboard mcp get {word}, then callboard mcp approve {word}"))
     }
 
     /// Callboard's own folder, or the failure of a verb that would have to write there.
@@ -167,7 +196,9 @@ impl Ctx {
     /// Errors of whole sources, as warnings: no verb goes on without a word about them.
     pub fn source_errors(&self) -> Vec<String> {
         let errors = self.loaded.servers.issues.iter().filter(|issue| issue.severity == Severity::Error);
-        errors.map(|issue| self.clean(&issue.to_string())).collect()
+        let errors = errors.map(|issue| self.clean(&issue.to_string()));
+        let none = self.global.strict_mcp_config && self.global.mcp_config.is_empty();
+        errors.chain(none.then(|| STRICT_WITHOUT_FILES.to_owned())).collect()
     }
 
     /// The failure of a verb that uses servers, when a source that was named for this run can't

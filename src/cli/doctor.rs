@@ -9,7 +9,7 @@ use super::ctx::Ctx;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::out::{Answer, Style, Tone};
-use super::text;
+use super::{state_folders, text};
 use crate::config::document::Definition;
 use crate::config::load::Env;
 use crate::config::spec::{Entry, EntryState, Issue, IssueCode, Scope, Severity, TransportSpec};
@@ -88,6 +88,7 @@ struct DoctorView<'a> {
 /// `doctor`
 pub fn doctor(ctx: &Ctx) -> Result<Answer, Failure> {
     let mut findings = files(ctx);
+    findings.extend(state(ctx));
     findings.extend(permissions(ctx));
     findings.extend(credentials_in_clear(ctx));
     findings.extend(ctx.loaded.issues().map(|issue| of_issue(ctx, issue)));
@@ -151,7 +152,8 @@ fn files(ctx: &Ctx) -> Vec<Finding> {
         .map(|file| format!("{} ({})", file.path.display(), file.scope.as_str()))
         .collect();
     let servers = ctx.loaded.servers.entries.len();
-    if found.is_empty() && servers == 0 {
+    let any = ctx.loaded.files.iter().any(|file| file.found);
+    if !any && servers == 0 {
         return vec![
             Finding::new("files", Level::Note, "no configuration file, and no server configured")
                 .fix("callboard mcp add NAME -- COMMAND…"),
@@ -163,29 +165,56 @@ fn files(ctx: &Ctx) -> Vec<Finding> {
     findings
 }
 
-/// What Callboard keeps for one user must be readable by nobody else.
+/// The folders in which Callboard keeps what it learned.
+fn state(ctx: &Ctx) -> Vec<Finding> {
+    let Ok(home) = &ctx.loaded.home else { return Vec::new() };
+    let told =
+        |fault: state_folders::Fault| Finding::new("state", Level::Error, fault.message).fix(fault.fix);
+    state_folders::faults(home).into_iter().map(told).collect()
+}
+
+/// What Callboard keeps for one user must be writable by nobody else, and what holds a secret
+/// readable by nobody else.
 fn permissions(ctx: &Ctx) -> Vec<Finding> {
     let Ok(home) = &ctx.loaded.home else { return Vec::new() };
     let own =
         [home.join("mcp.json"), home.join("callboard.toml"), approvals::file(home), secret_store::file(home)];
+    let holds_secret = |path: &Path| {
+        path == secret_store::file(home)
+            || ctx.loaded.definitions.iter().any(|definition| {
+                *definition.source.origin == *path.to_string_lossy() && !in_clear(definition).is_empty()
+            })
+    };
     own.iter()
-        .filter(|path| store::is_readable_by_others(path))
-        .map(|path| {
-            let message = format!("{} can be read by other users", path.display());
-            Finding::new("permissions", Level::Error, message).fix(format!("chmod 600 {}", shell(path)))
+        .filter_map(|path| {
+            let shown = path.display();
+            let (level, message) = if store::is_writable_by_others(path) {
+                (Level::Error, format!("{shown} can be written by other users"))
+            } else if !store::is_readable_by_others(path) {
+                return None;
+            } else if holds_secret(path) {
+                (Level::Error, format!("{shown} holds secrets and can be read by other users"))
+            } else {
+                (Level::Note, format!("{shown} can be read by other users; no secret was found in it"))
+            };
+            Some(Finding::new("permissions", level, message).fix(format!("chmod 600 {}", shell(path))))
         })
         .collect()
 }
 
-/// Credentials that stand in files where a reference could stand. Their values are not shown.
-fn credentials_in_clear(ctx: &Ctx) -> Vec<Finding> {
+/// The key paths of an entry at which a credential stands in clear.
+fn in_clear(definition: &Definition) -> Vec<String> {
     let forms = Redactor::default();
     let has_form = |text: &str| forms.text(text) != text;
+    definition.value.as_object().map(|entry| literal::credentials(entry, &has_form)).unwrap_or_default()
+}
+
+/// Credentials that stand in files where a reference could stand. Their values are not shown.
+fn credentials_in_clear(ctx: &Ctx) -> Vec<Finding> {
     let in_files = ctx.loaded.definitions.iter().filter(|definition| {
         matches!(definition.source.scope, Scope::User | Scope::Project | Scope::EnvFile | Scope::Flag)
     });
     let of_one = |definition: &Definition| -> Vec<Finding> {
-        let paths = definition.value.as_object().map(|entry| literal::credentials(entry, &has_form));
         let shared = definition.source.scope == Scope::Project;
         let message =
             if shared { "a credential in clear, in a file that is shared" } else { "a credential in clear" };
@@ -196,7 +225,7 @@ fn credentials_in_clear(ctx: &Ctx) -> Vec<Finding> {
                 &format!("write ${{{name}}} in its place, and set that variable; or ${{secret:{name}}}"),
             ))
         };
-        paths.unwrap_or_default().into_iter().map(told).collect()
+        in_clear(definition).into_iter().map(told).collect()
     };
     in_files.flat_map(of_one).collect()
 }
@@ -216,7 +245,7 @@ fn of_issue(ctx: &Ctx, issue: &Issue) -> Finding {
 }
 
 fn of_entry(ctx: &Ctx, entry: &Entry) -> Vec<Finding> {
-    let (name, word) = (&entry.id, shell_word(entry.id.as_str()));
+    let name = &entry.id;
     let mut findings = Vec::new();
     if !entry.shadows.is_empty() {
         let hidden: Vec<String> = entry.shadows.iter().map(ToString::to_string).collect();
@@ -226,10 +255,10 @@ fn of_entry(ctx: &Ctx, entry: &Entry) -> Vec<Finding> {
     }
     match &entry.state {
         EntryState::Ready(spec) => findings.extend(command(ctx, entry, &spec.transport)),
-        EntryState::Pending => findings.push(
-            Finding::new("approval", Level::Warning, super::ctx::why_pending(entry))
-                .fix(format!("callboard mcp get {word}, then callboard mcp approve {word}")),
-        ),
+        EntryState::Pending => {
+            let (message, fix) = ctx.pending(entry);
+            findings.push(Finding::new("approval", Level::Warning, message).fix(fix));
+        }
         EntryState::Disabled => {
             findings.push(Finding::new("entries", Level::Note, format!("{name} is turned off")));
         }
@@ -416,12 +445,52 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_others_can_read_is_an_error_only_where_it_holds_a_secret() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let plain = r#"{"mcpServers":{"a":{"command":"x"}}}"#;
+        let secret = r#"{"mcpServers":{"a":{"command":"x","args":["--token","canary-2"]}}}"#;
+        for (text, mode, level) in
+            [(plain, 0o644, "note"), (secret, 0o644, "error"), (plain, 0o664, "error"), (plain, 0o600, "")]
+        {
+            let home = tempfile::tempdir().unwrap();
+            let file = home.path().join("mcp.json");
+            std::fs::write(&file, text).unwrap();
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+            let answer = doctor(&Ctx::for_test(home.path(), &[])).unwrap();
+            let data: serde_json::Value = serde_json::from_str(answer.data.get()).unwrap();
+            let want: Vec<String> = Some(level.to_owned()).into_iter().filter(|l| !l.is_empty()).collect();
+            assert_eq!(levels(&data, "permissions"), want, "{text} {mode:o}");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_can_not_hold_state_and_approvals_that_are_broken_are_told_as_such() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::write(home.path().join("cache"), "").unwrap();
+        std::fs::write(home.path().join(".mcp.json"), r#"{"mcpServers":{"theirs":{"command":"x"}}}"#)
+            .unwrap();
+        let broken = approvals::file(home.path());
+        std::fs::write(&broken, "{").unwrap();
+        let ctx = Ctx::for_test(home.path(), &[]);
+        let answer = doctor(&ctx).unwrap();
+        assert!(answer.human.contains("cache is a file where a folder has to be"), "{}", answer.human);
+        assert!(answer.human.contains("what you approved can't be read"), "{}", answer.human);
+        let shown = broken.display().to_string();
+        assert!(!answer.human.contains(&format!("{shown}: {shown}")), "{}", answer.human);
+        let refused = ctx.runnable("theirs").unwrap_err();
+        assert_eq!(refused.code, "pending_approval");
+        assert!(refused.fix.as_ref().is_some_and(|fix| fix.contains("mv ")), "{refused:?}");
+    }
+
+    #[test]
     fn a_file_that_is_no_json_is_not_called_read() {
         let empty = tempfile::tempdir().unwrap();
         let (answer, data) = look("{ oops", r#"{"mcpServers":{}}"#, empty.path());
         assert_eq!(levels(&data, "files"), ["ok", "ok"], "the project's, and the count: {data}");
         assert_eq!(levels(&data, "configuration"), ["error"]);
         assert!(!answer.human.contains("(user)"), "{}", answer.human);
+        let (alone, _) = look("{ oops", "", empty.path());
+        assert!(!alone.human.contains("no configuration file"), "{}", alone.human);
         assert!(answer.human.contains("fix: repair it there"), "{}", answer.human);
     }
 

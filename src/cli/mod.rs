@@ -42,6 +42,7 @@ pub mod secret;
 pub mod secret_args;
 pub mod session;
 pub mod stand_in;
+pub mod state_folders;
 pub mod status;
 pub mod status_view;
 mod stream;

@@ -11,7 +11,7 @@ use super::failure::Failure;
 use super::out::{Answer, answer_text, failure_text, tell, told, write_stderr};
 use super::stand_in::StandIn;
 use super::status_view::state_word;
-use super::text;
+use super::{state_folders, text};
 use crate::call::{Delivery, Phase};
 use crate::config::spec::ServerSet;
 use crate::id::{ServerId, shell_word};
@@ -62,13 +62,20 @@ pub async fn with_runtime<T>(
     outcome
 }
 
-/// Ends all servers; on a terminal a line on stderr says meanwhile that they are awaited.
+/// Ends all servers; a line on stderr says that they are awaited: on a terminal while they are, in a
+/// pipe once.
 async fn shutdown(ctx: &Ctx, runtime: Runtime) {
     let mut watch = runtime.watch(&[]);
     let done = runtime.shutdown();
     tokio::pin!(done);
     if !ctx.term.stderr || ctx.global.json {
-        return done.await;
+        if tokio::time::timeout(TELL_AFTER, &mut done).await.is_err() {
+            if !ctx.global.json {
+                write_stderr(&format!("{}\n", ending_text(&watch.look())));
+            }
+            done.await;
+        }
+        return;
     }
     if tokio::time::timeout(SHOW_AFTER, &mut done).await.is_err() {
         let mut line = StatusLine::new(ctx.term.width_err);
@@ -80,6 +87,9 @@ async fn shutdown(ctx: &Ctx, runtime: Runtime) {
         }
     }
 }
+
+/// After that long the end of the servers is worth a line where nobody looks on.
+const TELL_AFTER: Duration = Duration::from_secs(1);
 
 /// How often the line about servers that linger is brought up to date.
 const REDRAW_AFTER: Duration = Duration::from_millis(200);
@@ -107,7 +117,8 @@ pub async fn answering(
 ) -> Result<Done, Failure> {
     let (json, stderr) = (ctx.global.json, ctx.term.style_err());
     let exit = with_runtime(ctx, plan, async |runtime| {
-        let errors = ctx.source_errors();
+        let mut errors = ctx.source_errors();
+        errors.extend(ctx.loaded.home.as_deref().ok().and_then(state_folders::warning));
         let outcome = body(runtime).await.map_err(|failure| ctx.fitting(name(failure)));
         let (printed, exit) = match told(outcome, &errors) {
             Ok(answer) => (answer_text(&answer, json, stderr), answer.exit),

@@ -58,6 +58,9 @@ impl Column {
 
 /// A table with a heading line. In a pipe an empty cell is `-`, so that columns can be counted.
 pub fn table(columns: &[Column], rows: &[Vec<Field>], style: Style) -> String {
+    if style.width.is_some_and(|width| usize::from(width) < width_least(columns)) {
+        return stacked(columns, rows, style);
+    }
     let mut table = base(style);
     table.set_header(columns.iter().map(|c| cell(&Field::toned(c.head, Tone::Strong), c.right, style)));
     for row in rows {
@@ -78,6 +81,21 @@ pub fn table(columns: &[Column], rows: &[Vec<Field>], style: Style) -> String {
         }
     }
     tidy(&table, style)
+}
+
+/// Columns of the screen below which a table can't be read.
+fn width_least(columns: &[Column]) -> usize {
+    const GAP: usize = 2;
+    columns.iter().map(|column| usize::from(column.width_min) + GAP).sum::<usize>().saturating_sub(GAP)
+}
+
+/// The same rows on a screen that is too narrow for a table: one value on a line.
+fn stacked(columns: &[Column], rows: &[Vec<Field>], style: Style) -> String {
+    let sheets = rows.iter().map(|row| {
+        let named: Vec<(&str, Field)> = columns.iter().map(|c| c.head).zip(row.iter().cloned()).collect();
+        sheet(&named, style)
+    });
+    sheets.collect::<Vec<_>>().join("\n\n")
 }
 
 /// Names and values below each other; values wrap beside the names, empty ones are left out.
@@ -181,6 +199,17 @@ mod tests {
     }
 
     #[test]
+    fn a_screen_too_narrow_for_a_table_gets_one_value_on_a_line() {
+        let many: Vec<Column> = (0..8).map(|_| Column::text("column")).collect();
+        let row: Vec<Field> = (0..8).map(|n| Field::new(format!("value-{n}"))).collect();
+        for width in [20, 30, 40] {
+            let text = table(&many, &[row.clone(), row.clone()], Style { color: false, width: Some(width) });
+            assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{width}: {text}");
+            assert_eq!(text.matches("value-7").count(), 2, "nothing is cut: {text}");
+        }
+    }
+
+    #[test]
     fn colour_marks_the_cell_alone() {
         let text = table(&COLUMNS, &rows(), Style { color: true, width: Some(100) });
         assert!(text.contains("\u{1b}["), "{text:?}");
@@ -198,7 +227,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_width_makes_a_line_too_long(width in 30_u16..200, words in "[a-z ]{0,300}") {
+        fn no_width_makes_a_line_too_long(width in 20_u16..200, words in "[a-z ]{0,300}") {
             let rows = vec![vec![Field::new("server-name"), Field::new("3"), Field::new(words)]];
             let text = table(&COLUMNS, &rows, Style { color: false, width: Some(width) });
             for line in text.lines() {

@@ -179,7 +179,10 @@ pub fn load(options: &LoadOptions) -> Loaded {
         Err(error) => {
             // Unreadable approvals approve nothing.
             let file = home.map(approvals::file).unwrap_or_default();
-            let issue = file_issue(IssueCode::Store, Scope::User, &file, error.to_string());
+            let text = error.to_string();
+            let prefix = format!("{}: ", file.display());
+            let text = text.strip_prefix(&prefix).unwrap_or(&text);
+            let issue = file_issue(IssueCode::Store, Scope::User, &file, text);
             sources.read.issues.push(issue);
             Vec::new()
         }

@@ -112,7 +112,7 @@ fn perform(folder: &std::path::Path, jobs: &[Job]) {
         if !is_new {
             kept::confirm(folder, entry, time::wall());
         } else if let Err(error) = kept::write(folder, entry, catalog) {
-            tracing::warn!(server = %entry.id, %error, "what a server offers could not be kept");
+            tracing::info!(server = %entry.id, %error, "what a server offers could not be kept");
         }
     }
     if jobs.iter().any(|job| job.is_new) {

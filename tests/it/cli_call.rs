@@ -610,3 +610,25 @@ fn every_verb_warns_of_a_source_or_setting_that_can_not_be_used() {
     let json = home.run_env(&env, &[USES[0], &["--json"]].concat()).json(0);
     assert_eq!(json["warnings"].as_array().map(Vec::len), Some(3), "{json}");
 }
+
+#[test]
+fn a_folder_that_can_not_be_used_is_one_clear_line_and_the_call_goes_on() {
+    let home = Home::new();
+    let program = env!("CARGO_BIN_EXE_callboard");
+    home.user(
+        &json!({"mcpServers": {"clock": {"command": program, "args": ["__demo-server", "clock"]}}})
+            .to_string(),
+    );
+    for folder in ["cache", "run"] {
+        std::fs::write(home.home().join(folder), "").unwrap();
+    }
+    let ran = home.run(&["mcp", "tools", "clock"]);
+    ran.expect(0);
+    assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
+    assert!(
+        ran.stderr.starts_with("warning: ") && ran.stderr.contains("is a file where a folder has to be"),
+        "{}",
+        ran.stderr
+    );
+    assert!(ran.stderr.contains("callboard doctor"), "{}", ran.stderr);
+}

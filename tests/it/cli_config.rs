@@ -234,7 +234,7 @@ fn doctor_finds_what_is_wrong_and_says_how_to_cure_it() {
     assert_eq!(json["data"]["healthy"], false);
     let errors = json["data"]["findings"].as_array().unwrap().iter().filter(|f| f["level"] == "error");
     assert!(errors.clone().all(|f| f["fix"].is_string()), "every error has a cure: {json}");
-    assert_eq!(errors.count(), 3, "{json}");
+    assert_eq!(errors.count(), 2, "{json}");
 }
 
 #[test]

@@ -92,7 +92,7 @@ fn begin(launch: &StdioLaunch, guarding: &Guarding, program: &Path) -> Result<(G
     let lease = match (&guarding.leases, pid) {
         (Some(folder), Some(pid)) => lease::write(folder, pid, server)
             .map_err(
-                |error| tracing::warn!(%error, "no lease: a crash of host and guard would leave the server"),
+                |error| tracing::info!(%error, "no lease: a crash of host and guard would leave the server"),
             )
             .ok()
             .flatten(),
