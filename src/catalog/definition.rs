@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use super::items::{Edit, Hints, Item, ListKind, limits};
 use super::json::{Kind, Member, cut, members, text};
+use super::pin::fingerprint;
 use crate::wire::splice::Parts;
 
 /// A missing input schema means: an object with anything in it.
@@ -56,7 +57,8 @@ pub fn read(kind: ListKind, raw: Bytes) -> Result<Item, String> {
         }
     }
     let (notes, edits) = draft.finish();
-    Ok(Item { name, name_span, title, description, input_schema, hints, notes, edits, raw })
+    let fingerprint = (kind == ListKind::Tools).then(|| fingerprint(&raw));
+    Ok(Item { name, name_span, title, description, input_schema, hints, notes, edits, fingerprint, raw })
 }
 
 /// The definition as a client may see it: the bytes as sent, with `name` (if given)

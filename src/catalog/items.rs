@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::pin::{Fingerprint, HeldTools, fingerprint};
 use crate::id::{Generation, ServerId};
 
 /// One list entry of a server, raw.
@@ -29,9 +30,16 @@ pub struct Item {
     /// Repairs that the definition needs before a strict client may see it, sorted by
     /// span, not overlapping. Empty for a sound definition. `raw` stays as sent.
     pub edits: Vec<Edit>,
+    /// What it is pinned by (tools).
+    pub fingerprint: Option<Fingerprint>,
 }
 
 impl Item {
+    /// The hash that it is pinned by.
+    pub fn pinned_by(&self) -> Fingerprint {
+        self.fingerprint.unwrap_or_else(|| fingerprint(&self.raw))
+    }
+
     /// The bytes of `inputSchema` as sent (tools).
     pub fn schema_bytes(&self) -> Option<&[u8]> {
         self.raw.get(self.input_schema.clone()?)
@@ -234,6 +242,8 @@ pub struct ServerCatalog {
     pub prompts: ItemList,
     /// `instructions` of the handshake.
     pub instructions: Option<String>,
+    /// Tools that are held: their definition is not the one that was pinned.
+    pub held: Arc<HeldTools>,
     /// Whether every list that the server has was asked for on that connection, and answered or
     /// failed: only then can a name be called unknown.
     pub listed: bool,
@@ -250,6 +260,7 @@ impl ServerCatalog {
             templates: ItemList::default(),
             prompts: ItemList::default(),
             instructions: None,
+            held: Arc::default(),
             listed: false,
         }
     }

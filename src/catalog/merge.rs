@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::definition;
 use super::items::{Item, ListKind, ServerCatalog};
 use super::naming::{self, Identity, NamingRule};
+use super::pin::{Held, HeldTools};
 use crate::call::ItemKind;
 use crate::config::spec::{NamingStyle, ToolFilter};
 use crate::id::ServerId;
@@ -184,6 +185,11 @@ impl Catalog {
         self.servers.get(server)?.list(list).items.iter().find(|item| item.name == raw)
     }
 
+    /// Why a tool of a server is held, if it is.
+    pub fn held(&self, server: &ServerId, tool: &str) -> Option<&Held> {
+        self.servers.get(server)?.held.get(tool)
+    }
+
     /// Size of a server's exposed tool definitions in bytes.
     pub fn definition_bytes(&self, server: &ServerId) -> u64 {
         let tools = self.routes.get(server).into_iter().flat_map(HashMap::values);
@@ -225,7 +231,12 @@ impl Catalog {
             let all = catalog.servers.iter();
             all.filter_map(|(id, server)| Some((id.clone(), server.instructions.clone()?))).collect()
         };
+        let held = |catalog: &Self| -> Vec<(ServerId, Arc<HeldTools>)> {
+            let all = catalog.servers.iter().filter(|(_, server)| !server.held.is_empty());
+            all.map(|(id, server)| (id.clone(), server.held.clone())).collect()
+        };
         self.tools == other.tools
+            && held(self) == held(other)
             && self.conflicts == other.conflicts
             && texts(self) == texts(other)
             && lists(self) == lists(other)

@@ -214,6 +214,7 @@ mod tests {
             hints: Hints::default(),
             notes: Vec::new(),
             edits: Vec::new(),
+            fingerprint: None,
         })
     }
 

@@ -126,6 +126,7 @@ mod tests {
             hints: Default::default(),
             notes: Vec::new(),
             edits: Vec::new(),
+            fingerprint: None,
         })
     }
 

@@ -23,6 +23,7 @@ fn item(name: &str, read_only: bool) -> Arc<Item> {
         hints: Hints { read_only: read_only.then_some(true), ..Hints::default() },
         notes: Vec::new(),
         edits: Vec::new(),
+        fingerprint: None,
     })
 }
 

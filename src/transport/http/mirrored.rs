@@ -64,6 +64,7 @@ mod tests {
             hints: crate::catalog::items::Hints::default(),
             notes: Vec::new(),
             edits: Vec::new(),
+            fingerprint: None,
         })
     }
 
