@@ -250,6 +250,8 @@ pub enum ErrorCode {
     NeedsApproval,
     /// A project entry that nobody approved.
     PendingApproval,
+    /// The tool's definition is not the one that was pinned.
+    Held,
     /// Turned off in the configuration.
     Disabled,
     /// The entry cannot be started as it is written.
@@ -290,7 +292,7 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// Every code, in the order of `callboard explain`.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::UnknownServer,
         Self::UnknownTool,
         Self::UnknownResource,
@@ -300,6 +302,7 @@ impl ErrorCode {
         Self::Denied,
         Self::NeedsApproval,
         Self::PendingApproval,
+        Self::Held,
         Self::Disabled,
         Self::ConfigError,
         Self::NeedsAuth,
@@ -332,6 +335,7 @@ impl ErrorCode {
             Self::Denied => "denied",
             Self::NeedsApproval => "needs_approval",
             Self::PendingApproval => "pending_approval",
+            Self::Held => "held",
             Self::Disabled => "disabled",
             Self::ConfigError => "config_error",
             Self::NeedsAuth => "needs_auth",
@@ -363,7 +367,9 @@ impl ErrorCode {
             | Self::UnknownPrompt
             | Self::AmbiguousName
             | Self::InvalidArguments => -32602,
-            Self::Denied | Self::NeedsApproval | Self::PendingApproval | Self::Disabled => -32001,
+            Self::Denied | Self::NeedsApproval | Self::PendingApproval | Self::Held | Self::Disabled => {
+                -32001
+            }
             Self::ConfigError | Self::NeedsAuth | Self::GivenUp => -32002,
             Self::NotReady | Self::BreakerOpen | Self::Draining | Self::ConnectFailed => -32003,
             Self::Busy | Self::RateLimited => -32004,

@@ -5,11 +5,14 @@ mod connectors;
 mod keeper;
 #[cfg(test)]
 mod panic_tests;
+mod pins;
 mod reload;
 mod rule_watch;
 mod wait;
 
 use self::keeper::Keeper;
+pub use self::pins::PinsAt;
+use self::pins::{Books, Clerk};
 pub use self::reload::{Refused, Reloaded, ReloadedServer};
 use self::rule_watch::RuleWatch;
 pub use self::wait::{ViewWatch, is_settled};
@@ -29,6 +32,7 @@ use crate::actors::registry::{RegistryArgs, RegistryRef};
 use crate::actors::root::{Offices, RootActor, RootArgs, RootMsg};
 use crate::actors::supervisor::SupervisorRef;
 use crate::catalog::merge::Catalog;
+use crate::catalog::pin::Book;
 use crate::config::diff::Change;
 use crate::config::load::{Env, Loaded};
 use crate::config::spec::{Entry, EntryState, NamingStyle, ServerSet};
@@ -70,6 +74,8 @@ pub struct RuntimePlan {
     pub memory: Option<PathBuf>,
     /// The folder in which what servers offer is kept between runs; `None` forgets.
     pub catalogs: Option<PathBuf>,
+    /// Where what tools are pinned as is kept between runs; `None`: it counts in this run alone.
+    pub pins: Option<PinsAt>,
     /// How often the lists of a server that does not announce changes are read again; `None`
     /// means never.
     pub poll: Option<Duration>,
@@ -103,6 +109,7 @@ impl Default for RuntimePlan {
             guard: None,
             memory: None,
             catalogs: None,
+            pins: None,
             poll: None,
             naming: NamingStyle::default(),
             name_len_max: 64,
@@ -128,6 +135,7 @@ impl RuntimePlan {
             roots: settings.roots.clone(),
             memory: home.map(memory::file),
             catalogs: home.map(kept::folder),
+            pins: PinsAt::of(loaded),
             poll: settings.refresh_poll,
             naming: settings.naming,
             name_len_max: settings.name_len_max,
@@ -178,6 +186,8 @@ pub struct Runtime {
     sweep: Option<task::Owned>,
     /// Keeps what servers offer, when there is a place for it.
     keeper: Option<Keeper>,
+    /// Writes down what tools are pinned as, when there is a place for it.
+    clerk: Option<Clerk>,
 }
 
 /// A core actor could not be started: the runtime of tokio is shutting down.
@@ -226,7 +236,7 @@ impl Runtime {
         let sweep = leases.map(|folder| task::spawn(end_left_overs(folder)));
         let memory = plan.memory.clone();
         let remembered = memory.as_deref().map(memory::load).unwrap_or_default();
-        let keeper = None;
+        let (keeper, clerk) = (None, None);
         let mut runtime = Self {
             frontend,
             approvals,
@@ -241,9 +251,15 @@ impl Runtime {
             remembered,
             sweep,
             keeper,
+            clerk,
         };
         let kept = kept_of(&plan).await;
-        runtime.apply(&plan, kept.clone()).await;
+        let books = books_of(&plan).await;
+        runtime.apply(&plan, kept.clone(), books.clone()).await;
+        runtime.clerk = plan
+            .pins
+            .clone()
+            .map(|at| Clerk::start(at, runtime.catalog.clone(), runtime.directory.clone(), books));
         runtime.keeper = plan
             .catalogs
             .clone()
@@ -252,9 +268,9 @@ impl Runtime {
     }
 
     /// Makes the servers equal to the plan; what became of each.
-    async fn apply(&self, plan: &RuntimePlan, kept: KeptAll) -> Vec<Change> {
+    async fn apply(&self, plan: &RuntimePlan, kept: KeptAll, books: Books) -> Vec<Change> {
         let redactor = Arc::new(Redactor::new(&plan.servers.secrets));
-        self.supervisor.apply(connectors::plan(plan, &self.remembered, kept), redactor).await
+        self.supervisor.apply(connectors::plan(plan, &self.remembered, kept, books), redactor).await
     }
 
     /// The way to call.
@@ -275,6 +291,13 @@ impl Runtime {
     /// The merged catalogue as of now.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.catalog.borrow().clone()
+    }
+
+    /// What the tools of a server were pinned as.
+    pub fn pins(&self, server: &ServerId) -> Arc<Book> {
+        let directory = self.directory.borrow();
+        let pins = directory.entries.get(server).and_then(|entry| entry.pins.as_ref());
+        pins.map(|pins| pins.borrow().clone()).unwrap_or_default()
     }
 
     /// The directory, for those who follow single servers.
@@ -361,12 +384,22 @@ impl Runtime {
                 keeper.finish().await;
             }
         };
-        tokio::join!(keep, self.supervisor.shutdown());
+        let write = async {
+            if let Some(clerk) = self.clerk {
+                clerk.finish().await;
+            }
+        };
+        tokio::join!(keep, write, self.supervisor.shutdown());
         if let Some(sweep) = self.sweep {
             sweep.join().await;
         }
         let _ = self.root.stop_and_wait(None, None).await;
     }
+}
+
+/// What the tools of a plan's servers were pinned as.
+async fn books_of(plan: &RuntimePlan) -> Books {
+    pins::load(plan.pins.clone(), plan.servers.entries.clone()).await
 }
 
 /// What is kept of the servers of a plan that may run. A file that can't be read is as none.

@@ -230,6 +230,8 @@ pub struct ItemCounts {
     pub tools: usize,
     /// Tools kept out.
     pub quarantined: usize,
+    /// Tools that are held by a pin, of those that are listed.
+    pub held: usize,
     /// Tools hidden by a filter.
     pub filtered: usize,
     /// Resources.
@@ -253,6 +255,7 @@ impl ServerView {
         self.counts = ItemCounts {
             tools,
             quarantined: catalog.tools.quarantined.len(),
+            held: listed().filter(|item| catalog.held.contains_key(&item.name)).count(),
             filtered: catalog.tools.items.len() - tools,
             resources: catalog.resources.items.len(),
             templates: catalog.templates.items.len(),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::server::ServerRef;
+use crate::catalog::pin::Book;
 use crate::config::spec::{Entry, ServerSpec};
 use crate::id::{Generation, ServerId};
 use crate::view::ServerView;
@@ -18,6 +19,8 @@ pub struct DirectoryEntry {
     pub server: Option<ServerRef>,
     /// Its view, kept across restarts of the actor.
     pub view: watch::Receiver<ServerView>,
+    /// What its tools were pinned as; `None` for an entry that can't run.
+    pub pins: Option<watch::Receiver<Arc<Book>>>,
     /// Its configuration, if it is sound.
     pub spec: Option<Arc<ServerSpec>>,
     /// The entry it was made from.

@@ -16,6 +16,8 @@ pub mod pin;
 pub mod pin_diff;
 pub mod prompt;
 pub mod schema;
+#[cfg(test)]
+mod schema_bombs;
 mod schema_walk;
 mod tree;
 pub mod typed;

@@ -497,8 +497,14 @@ mod tests {
         (proptest::sample::select(STYLES.to_vec()), 20usize..70, reserved)
     }
 
+    /// Sets of names that are tried; `CALLBOARD_NAME_SETS` says another number.
+    #[expect(clippy::disallowed_methods, reason = "a long run by hand says how long")]
+    fn sets() -> u32 {
+        std::env::var("CALLBOARD_NAME_SETS").ok().and_then(|sets| sets.parse().ok()).unwrap_or(10_000)
+    }
+
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(10_000))]
+        #![proptest_config(ProptestConfig::with_cases(sets()))]
 
         #[test]
         fn names_are_a_bijection_of_valid_unreserved_names(

@@ -1,7 +1,7 @@
 //! Pins: what a tool's definition was when it was first seen or accepted, and whether it is so still.
 //! A pin is the SHA-256 over the canonical JSON (RFC 8785, see `tree`) of what tells a model or a
 //! person what the tool is: name, title, description, both schemas, annotations. A changed definition
-//! *holds* its tool. Pure; the server's actor keeps its book, `config::pins` the file.
+//! *holds* its tool. Pure; the server's actor keeps its book, `transport::pins` the file.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -8,6 +8,8 @@ use std::time::Duration;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::ArgValueCandidates;
 
+use super::list_args::{MaybeServer, ToolsArgs};
+use super::pin_args::PinVerb;
 use super::rule_args::AllowArgs;
 use super::secret_args::SecretVerb;
 use super::text::{parse_duration, parse_timeout};
@@ -175,7 +177,7 @@ pub enum Mcp {
     Config,
     /// List tools
     #[command(after_help = help::TOOLS)]
-    Tools(MaybeServer),
+    Tools(ToolsArgs),
     /// List resources and resource templates
     #[command(after_help = help::RESOURCES)]
     Resources(MaybeServer),
@@ -227,6 +229,14 @@ pub enum Mcp {
     /// Show the allow rules in force
     #[command(after_help = help::RULES)]
     Rules,
+    /// Review and accept changed definitions of tools
+    #[command(subcommand_required = true, arg_required_else_help = true, after_help = help::PIN)]
+    #[command(disable_help_subcommand = true)]
+    Pin {
+        /// The verb.
+        #[command(subcommand)]
+        verb: PinVerb,
+    },
     /// Start a server of the running host
     #[command(after_help = help::NEEDS_HOST)]
     Start(HostWords),
@@ -272,20 +282,6 @@ pub struct HostOrServer {
     /// Name of a server; none means all of the running host
     #[arg(value_name = "SERVER", add = ArgValueCandidates::new(complete::servers))]
     pub server: Option<String>,
-}
-
-/// A configured server, all of them, or one that runs once.
-#[derive(Debug, Args)]
-pub struct MaybeServer {
-    /// Name of a configured server, or a URL to contact once
-    #[arg(value_name = "SERVER|URL", add = ArgValueCandidates::new(complete::servers))]
-    pub server: Option<String>,
-    /// Longest wait for the servers, in seconds or words such as 2m
-    #[arg(long, value_name = "D", value_parser = parse_timeout)]
-    pub timeout: Option<Duration>,
-    /// Command of a server to run once, in place of a configured one
-    #[arg(last = true, value_name = "COMMAND")]
-    pub once: Vec<String>,
 }
 
 /// `status`

@@ -15,8 +15,9 @@ use super::ctx::Ctx;
 use super::exit::Exit;
 use super::failure::{Failure, nearest};
 use super::invoke::{Invocation, Outcome, invoke};
+use super::labels::{self, LabelView};
 use super::once::{Picked, pick};
-use super::out::Answer;
+use super::out::{Answer, Tone};
 use super::parameters;
 use super::save;
 use super::session::{answering, plan, ready, unread};
@@ -229,6 +230,8 @@ struct HelpView<'a> {
     description: Option<&'a str>,
     parameters: &'a [parameters::Parameter],
     input_schema: Option<Box<RawValue>>,
+    held: Option<String>,
+    labels: Vec<LabelView>,
 }
 
 /// `call S TOOL --help`
@@ -241,14 +244,14 @@ async fn help(
     let body = async |runtime: &Runtime| {
         ready(ctx, runtime, server, timeout).await?;
         match find(ctx, &runtime.catalog(), server, tool)? {
-            Found::Tool(item) => help_answer(picked, tool, &item),
+            Found::Tool(item) => help_answer(picked, tool, &item, &runtime.catalog()),
             Found::Unlisted { cause, .. } => Err(unread(ctx, server, &cause).about(tool)),
         }
     };
     answering(ctx, HELP_SCHEMA, plan(ctx, std::slice::from_ref(server)), body, |failure| failure).await
 }
 
-fn help_answer(picked: &Picked<'_>, tool: &str, item: &Item) -> Result<Answer, Failure> {
+fn help_answer(picked: &Picked<'_>, tool: &str, item: &Item, catalog: &Catalog) -> Result<Answer, Failure> {
     let (ctx, server) = (picked.ctx.as_ref(), &picked.server);
     let raw = item.input_schema.clone().and_then(|span| item.raw.get(span));
     let raw = raw.and_then(|bytes| std::str::from_utf8(bytes).ok());
@@ -263,13 +266,21 @@ fn help_answer(picked: &Picked<'_>, tool: &str, item: &Item) -> Result<Answer, F
         description: item.description.as_deref(),
         parameters: &parameters,
     };
-    let human = parameters::help_text(&help, ctx.style(), &|text| ctx.clean(text));
+    let labels = labels::of(&|text| ctx.clean(text), server.as_str(), item, &labels::others(catalog));
+    let held = catalog.held(server, tool).map(|held| ctx.clean(&held.why()));
+    let mut human = parameters::help_text(&help, ctx.style(), &|text| ctx.clean(text));
+    let notes = held.iter().map(|why| format!("held: {why}"));
+    for note in notes.chain(labels.iter().map(|label| format!("look twice: {}", label.line()))) {
+        human = format!("{}\n{}", human.trim_end(), ctx.style().paint(Tone::Warn, &note));
+    }
     let view = HelpView {
         server: server.as_str(),
         tool,
         description: item.description.as_deref(),
         parameters: &parameters,
         input_schema: raw.and_then(|text| RawValue::from_string(text.to_owned()).ok()),
+        held,
+        labels,
     };
     Answer::new(HELP_SCHEMA, &view, human)
 }

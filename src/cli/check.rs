@@ -4,12 +4,12 @@
 use serde::Serialize;
 
 use super::Done;
-use super::args::MaybeServer;
 use super::check_rules::{Finding, Reaction, lint, lint_list};
 use super::ctx::Ctx;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::items::Clean;
+use super::list_args::MaybeServer;
 use super::once::pick;
 use super::out::{Answer, Style, Tone};
 use super::session::{answering, plan, ready, unread};

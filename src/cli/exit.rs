@@ -56,7 +56,7 @@ pub fn exit_code(error: &CallError) -> Exit {
     match error.code {
         E::UnknownServer | E::UnknownTool | E::UnknownResource | E::UnknownPrompt => Exit::NotFound,
         E::AmbiguousName | E::InvalidArguments => Exit::Usage,
-        E::Denied | E::NeedsApproval | E::PendingApproval | E::Disabled => Exit::Refused,
+        E::Denied | E::NeedsApproval | E::PendingApproval | E::Held | E::Disabled => Exit::Refused,
         E::ConfigError => Exit::Config,
         E::NeedsAuth => Exit::NeedsAuth,
         E::Cancelled => Exit::Interrupted,
@@ -108,6 +108,7 @@ mod tests {
             (E::Denied, 5),
             (E::NeedsApproval, 5),
             (E::PendingApproval, 5),
+            (E::Held, 5),
             (E::Disabled, 5),
             (E::ConfigError, 3),
             (E::NeedsAuth, 6),

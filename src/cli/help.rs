@@ -47,7 +47,7 @@ pub(super) const MCP: &str = "\
 See:   list  get  status  why  config  check
 Use:   tools  resources  read  prompts  prompt  call
 Edit:  add  add-json  remove  enable (on)  disable (off)  approve  revoke
-       allow  rules
+       allow  rules  pin
 Run:   start  stop  restart  reconnect  reload  logs  wait
        (they need a running host, which this version does not have yet)
 
@@ -160,6 +160,7 @@ Starts only the servers it needs.
 Examples:
   callboard mcp tools
   callboard mcp tools github
+  callboard mcp tools github -v           and what deserves a second look
   callboard mcp tools github --json       whole definitions, as they were sent
   callboard mcp tools -- uvx mcp-server-time";
 
@@ -268,6 +269,35 @@ pub(super) const RULES: &str = "\
 Examples:
   callboard mcp rules
   callboard mcp rules --json";
+
+pub(super) const PIN: &str = "\
+What a tool says of itself (name, title, description, schemas, annotations) is pinned when it is first \
+seen. When that changes, the tool is held: no call of it runs, whatever allows it, until you have looked \
+at the change and accepted it. Going back to what was pinned frees it again.
+Examples:
+  callboard mcp pin review                what is held, and what changed
+  callboard mcp pin accept fs read_file   take its new definition
+  callboard mcp pin list                  what is pinned";
+
+pub(super) const PIN_REVIEW: &str = "\
+Starts only the servers it needs. Ends with 1 if a tool is held.
+Examples:
+  callboard mcp pin review
+  callboard mcp pin review fs
+  callboard mcp pin review fs read_file   one tool, held or not";
+
+pub(super) const PIN_ACCEPT: &str = "\
+Shows each change and asks. What is accepted is exactly what was shown: another change holds again.
+Examples:
+  callboard mcp pin accept fs read_file
+  callboard mcp pin accept fs --all -y    without a question, for scripts";
+
+pub(super) const PIN_LIST: &str = "\
+Pins belong to the scope and the name of a server; those of a project's servers to that project. They \
+are kept in the folder `pins` of Callboard's home.
+Examples:
+  callboard mcp pin list
+  callboard mcp pin list fs --json";
 
 pub(super) const CHECK: &str = "\
 Starts the server, reads its definitions, and says which clients would reject what. Ends with 1 if \

@@ -14,6 +14,7 @@ use super::course::{self, Course};
 use super::ctx::Ctx;
 use super::exit::Exit;
 use super::failure::Failure;
+use super::labels;
 use super::out::write_stderr;
 use super::question::{Question, question};
 use super::session::StatusLine;
@@ -93,6 +94,8 @@ pub async fn invoke(
 ) -> Result<Outcome, Failure> {
     let mut person = Person {
         ctx,
+        runtime,
+        call,
         // Whoever can't be asked does not listen: then what asks is refused at once.
         listener: (ctx.term.can_ask() && !ctx.global.json).then(|| runtime.approvals().listen()),
         refused: false,
@@ -111,6 +114,8 @@ pub async fn invoke(
 /// Whoever sits at the terminal.
 struct Person<'a> {
     ctx: &'a Ctx,
+    runtime: &'a Runtime,
+    call: &'a Invocation,
     listener: Option<ListenerRef>,
     /// The answer was no.
     refused: bool,
@@ -133,7 +138,8 @@ impl Person<'_> {
     /// Asks, and answers the request.
     async fn answer(&mut self, prompt: &Prompt) {
         self.course.holds(true);
-        let answer = reply(&asked(self.ctx, prompt), prompt.can_keep).await;
+        let looks = second_looks(self.ctx, self.runtime, self.call);
+        let answer = reply(&asked(self.ctx, &looks, prompt), prompt.can_keep).await;
         self.refused = answer == Answer::Deny;
         self.course.holds(self.refused);
         if let Some(listener) = &self.listener {
@@ -153,8 +159,18 @@ async fn reply(asked: &Question, can_keep: bool) -> Answer {
     }
 }
 
-fn asked(ctx: &Ctx, prompt: &Prompt) -> Question {
-    question(&ctx.clean(prompt.server.as_str()), &prompt.tool, &prompt.arguments, ctx.term.width_err)
+/// What deserves a second look before this is called.
+fn second_looks(ctx: &Ctx, runtime: &Runtime, call: &Invocation) -> Vec<String> {
+    let catalog = runtime.catalog();
+    let item = catalog.find(&call.server, call.kind, &call.name).filter(|_| call.kind == ItemKind::Tool);
+    item.map(|item| labels::lines(ctx, &catalog, call.server.as_str(), item)).unwrap_or_default()
+}
+
+fn asked(ctx: &Ctx, labels: &[String], prompt: &Prompt) -> Question {
+    let server = ctx.clean(prompt.server.as_str());
+    let asked = question(&server, &prompt.tool, &prompt.arguments, ctx.term.width_err);
+    let looks: String = labels.iter().map(|line| format!("look twice: {line}\n")).collect();
+    Question { head: looks + &asked.head, ..asked }
 }
 
 fn refused(ctx: &Ctx, error: CallError) -> Failure {
@@ -383,7 +399,7 @@ mod tests {
             can_keep: true,
             expires_in: Duration::from_secs(1),
         };
-        let asked = asked(&ctx, &prompt);
+        let asked = asked(&ctx, &[], &prompt);
         assert_eq!(asked.head, "Call t of s with\n  {\"a\":1}\n");
         assert_eq!(asked.line, "Call t of s?");
     }

@@ -6,13 +6,17 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::labels::{self, LabelView};
 use super::out::{Style, Tone};
 use super::table::{Column, Field, table};
 use super::text;
 use crate::catalog::items::{Item, ItemList, ListKind, Quarantined, ServerCatalog};
+use crate::catalog::lint::Others;
 use crate::catalog::merge::Catalog;
+use crate::catalog::pin::Held;
 use crate::catalog::prompt;
 use crate::id::ServerId;
+use crate::shaping::render::printable;
 
 /// Makes text of a server fit for a person.
 pub type Clean<'a> = &'a dyn Fn(&str) -> String;
@@ -31,6 +35,12 @@ pub struct ItemView {
     pub definition: Box<RawValue>,
     /// Slips in it that were noticed.
     pub notes: Vec<String>,
+    /// Why it is held by its pin (tools).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held: Option<String>,
+    /// What deserves a second look in it (tools).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<LabelView>,
     #[serde(skip)]
     item: Arc<Item>,
 }
@@ -68,15 +78,16 @@ pub struct Listing {
 /// The items of that kind of these servers; tools only as far as the filter lists them.
 pub fn listing(catalog: &Catalog, servers: &[ServerId], kind: ListKind) -> Listing {
     let mut listing = Listing::default();
+    let others = if kind == ListKind::Tools { labels::others(catalog) } else { Others::none() };
     for server in servers {
         if let Some(of_server) = catalog.servers.get(server) {
-            add(&mut listing, catalog, of_server, kind);
+            add(&mut listing, catalog, of_server, kind, &others);
         }
     }
     listing
 }
 
-fn add(listing: &mut Listing, catalog: &Catalog, of_server: &ServerCatalog, kind: ListKind) {
+fn add(listing: &mut Listing, catalog: &Catalog, of_server: &ServerCatalog, kind: ListKind, others: &Others) {
     let server = &of_server.server;
     let list: &ItemList = of_server.list(kind);
     let callable = catalog.routes.get(server);
@@ -92,6 +103,12 @@ fn add(listing: &mut Listing, catalog: &Catalog, of_server: &ServerCatalog, kind
             exposed_name: exposed.map(str::to_owned),
             definition: raw(item),
             notes: item.notes.clone(),
+            held: catalog.held(server, &item.name).filter(|_| tool).map(Held::why),
+            labels: if tool {
+                labels::of(&|text| printable(text).into_owned(), server.as_str(), item, others)
+            } else {
+                Vec::new()
+            },
             item: Arc::clone(item),
         });
     }
@@ -143,7 +160,10 @@ pub fn items_text(
         if several {
             row.push(Field::toned(clean(&view.server), Tone::Dim));
         }
-        row.push(Field::toned(clean(&view.name), Tone::Strong));
+        row.push(match &view.held {
+            Some(_) => Field::toned(format!("{} (held)", clean(&view.name)), Tone::Warn),
+            None => Field::toned(clean(&view.name), Tone::Strong),
+        });
         row.push(Field::new(about(&view.item, clean)));
         rows.push(row);
     }
@@ -156,6 +176,33 @@ pub fn items_text(
         out.push_str(&style.paint(Tone::Warn, &line));
     }
     out
+}
+
+/// What is held and labelled, below a table of tools; all labels when they are asked for.
+pub fn marks_text(listing: &Listing, verbose: bool, style: Style, clean: Clean<'_>) -> String {
+    let mut lines = Vec::new();
+    let held = listing.items.iter().filter(|view| view.held.is_some()).count();
+    if held > 0 {
+        let tools = text::count(held, "tool");
+        lines.push(format!(
+            "{tools} held by a pin: no call runs; `callboard mcp pin review` shows what changed"
+        ));
+    }
+    let labelled = || listing.items.iter().filter(|view| !view.labels.is_empty());
+    let count: usize = labelled().map(|view| view.labels.len()).sum();
+    if verbose {
+        for view in labelled() {
+            let label = |label: &LabelView| {
+                clean(&format!("look twice: {} of {}: {}", view.name, view.server, label.line()))
+            };
+            lines.extend(view.labels.iter().map(label));
+        }
+    } else if count > 0 {
+        let (labels, tools) = (text::count(count, "place"), text::count(labelled().count(), "tool"));
+        lines.push(format!("{labels} in {tools} to look at twice; -v shows them"));
+    }
+    let lines: Vec<String> = lines.iter().map(|line| style.paint(Tone::Warn, line)).collect();
+    lines.join("\n")
 }
 
 fn about(item: &Item, clean: Clean<'_>) -> String {
@@ -227,6 +274,8 @@ mod tests {
                 exposed_name: None,
                 definition: raw(&item),
                 notes: Vec::new(),
+                held: None,
+                labels: Vec::new(),
                 item,
             }
         });

@@ -27,12 +27,16 @@ pub mod input;
 pub mod invoke;
 pub mod items;
 pub mod known;
+pub mod labels;
 pub mod list;
+pub mod list_args;
 pub mod logging;
 pub mod once;
 pub mod out;
 pub mod pages;
 pub mod parameters;
+pub mod pin;
+pub mod pin_args;
 #[cfg(test)]
 mod property_tests;
 pub mod question;
@@ -65,6 +69,7 @@ use exit::Exit;
 use failure::Failure;
 use input::Stdin;
 use out::{Answer, Terminal};
+use pin_args::PinVerb;
 use secret_args::SecretVerb;
 
 use crate::config::host::ColorChoice;
@@ -231,7 +236,8 @@ fn uses_servers(verb: &Mcp) -> bool {
         | Mcp::Prompts(_)
         | Mcp::Read(_)
         | Mcp::Prompt(_)
-        | Mcp::Check(_) => true,
+        | Mcp::Check(_)
+        | Mcp::Pin { verb: PinVerb::Review(_) | PinVerb::Accept(_) } => true,
         _ => false,
     }
 }
@@ -256,6 +262,7 @@ async fn mcp(ctx: &Ctx, verb: Mcp) -> Result<Done, Failure> {
         }
         Mcp::Call(args) => return call::call(ctx, args, &mut Stdin).await,
         Mcp::Check(args) => return check::check(ctx, args).await,
+        Mcp::Pin { verb } => return pin::pin(ctx, verb).await,
         Mcp::Add(args) => edit::add(ctx, args),
         Mcp::AddJson(args) => edit::add_json(ctx, args, &mut Stdin),
         Mcp::Remove(args) => edit::remove(ctx, &args),
@@ -315,6 +322,7 @@ fn mcp_schema(verb: &Mcp) -> &'static str {
         Mcp::Prompt(_) => "callboard.prompt/1",
         Mcp::Call(_) => "callboard.call/1",
         Mcp::Check(_) => "callboard.check/1",
+        Mcp::Pin { verb } => pin::schema(verb),
         Mcp::Add(_) | Mcp::AddJson(_) => "callboard.add/1",
         Mcp::Remove(_) => "callboard.remove/1",
         Mcp::Enable(_) | Mcp::On(_) => "callboard.enable/1",

@@ -33,7 +33,7 @@ pub(super) const fn page(
 }
 
 /// The codes of calls in their order, then those of the command line.
-const PAGES: [Page; 36] = [
+const PAGES: [Page; 37] = [
     page(
         "unknown_server",
         "no server of that name",
@@ -96,6 +96,13 @@ const PAGES: [Page; 36] = [
         "Entries that a project brings along start, contact and expand nothing until you have approved them; an edited entry waits again.",
         NOT_RUN,
         "Read the entry with `callboard mcp get SERVER`, then `callboard mcp approve SERVER`.",
+    ),
+    page(
+        "held",
+        "the tool is not what it was when it was pinned",
+        "What a tool says of itself (name, title, description, schemas, annotations) is pinned when it is first seen. This tool's definition has changed since, or what was pinned can't be read. It is held until a person has looked at it, also where a rule, a mode or an earlier approval would let it run. A definition that goes back to what was pinned is free again.",
+        NOT_RUN,
+        "`callboard mcp pin review SERVER TOOL` shows what changed; `callboard mcp pin accept SERVER TOOL` takes the new definition.",
     ),
     page(
         "disabled",

@@ -15,7 +15,7 @@ use super::{state_folders, text};
 use crate::call::{Delivery, Phase};
 use crate::config::spec::ServerSet;
 use crate::id::{ServerId, shell_word};
-use crate::runtime::{Runtime, RuntimePlan, is_settled};
+use crate::runtime::{PinsAt, Runtime, RuntimePlan, is_settled};
 use crate::shaping::render::one_line;
 use crate::time::wall;
 use crate::view::{LifeState, ParkReason, ServerView};
@@ -31,6 +31,8 @@ pub fn plan(ctx: &Ctx, only: &[ServerId]) -> RuntimePlan {
         // A command that asks for a server starts it, lazy or not.
         only: Some(start),
         guard: ctx.guard.clone(),
+        // One that runs once is nobody's: what it shows is pinned for this run alone.
+        pins: PinsAt::of(&ctx.loaded).filter(|_| ctx.once.is_none()),
         ..RuntimePlan::of(&ctx.loaded, &ctx.options.env)
     }
 }

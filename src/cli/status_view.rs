@@ -45,6 +45,7 @@ pub struct StatusRow {
     required: bool,
     tools: usize,
     tools_quarantined: usize,
+    tools_held: usize,
     tools_filtered: usize,
     resources: usize,
     resource_templates: usize,
@@ -90,6 +91,7 @@ impl From<&ServerView> for StatusRow {
             required: view.required,
             tools: view.counts.tools,
             tools_quarantined: view.counts.quarantined,
+            tools_held: view.counts.held,
             tools_filtered: view.counts.filtered,
             resources: view.counts.resources,
             resource_templates: view.counts.templates,
@@ -254,6 +256,9 @@ fn why(view: &ServerView, now: SystemTime) -> String {
     if view.counts.quarantined > 0 {
         parts.push(format!("{} skipped", text::count(view.counts.quarantined, "bad tool")));
     }
+    if view.counts.held > 0 {
+        parts.push(format!("{} held", text::count(view.counts.held, "tool")));
+    }
     if let (LifeState::Ready, Some(warning)) = (view.state, view.warnings.first()) {
         parts.push(warning.clone());
     }
@@ -392,6 +397,7 @@ fn offers(view: &ServerView) -> String {
     let mut parts = vec![text::count(c.tools, "tool")];
     let more = [
         (c.quarantined, "bad tool", " skipped"),
+        (c.held, "tool", " held"),
         (c.filtered, "tool", " filtered out"),
         (c.resources, "resource", ""),
         (c.templates, "resource template", ""),

@@ -8,15 +8,16 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::Done;
-use super::args::{MaybeServer, ReadArgs, UseArgs};
+use super::args::{ReadArgs, UseArgs};
 use super::call_args::{self, ReadText};
 use super::course::Course;
 use super::ctx::Ctx;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::invoke::{Invocation, Outcome, invoke};
-use super::items::{ConflictView, Listing, conflicts, items_text, listing, prompts_text};
+use super::items::{ConflictView, Listing, conflicts, items_text, listing, marks_text, prompts_text};
 use super::list::nothing;
+use super::list_args::{MaybeServer, ToolsArgs};
 use super::once::pick;
 use super::out::Answer;
 use super::save;
@@ -153,13 +154,16 @@ fn doubts(ctx: &Ctx, listing: &Listing) -> Vec<String> {
 }
 
 /// `tools [S]`
-pub async fn tools(ctx: &Ctx, args: MaybeServer) -> Result<Done, Failure> {
+pub async fn tools(ctx: &Ctx, args: ToolsArgs) -> Result<Done, Failure> {
+    let ToolsArgs { of: args, verbose } = args;
     let take = |catalog: &Catalog, servers: &[ServerId]| {
         (listing(catalog, servers, ListKind::Tools), conflicts(catalog))
     };
     look(ctx, &args, TOOLS, take, |ctx, (listing, conflicts), several| {
         let text = items_text("tool", &listing, several, ctx.style(), &|text| ctx.clean(text));
+        let marks = marks_text(&listing, verbose, ctx.style(), &|text| ctx.clean(text));
         let human = or_none(text, || none(ctx, &args, "tools", listing.unread));
+        let human = if marks.is_empty() { human } else { format!("{human}\n\n{marks}") };
         let exit = ending(listing.unread, several);
         let doubts = doubts(ctx, &listing);
         let view = ToolsView { tools: listing.items, quarantined: listing.quarantined, conflicts };

@@ -61,9 +61,9 @@ pub fn look(ctx: &Ctx, catalog: &Catalog, asked: &Asked<'_>) -> Result<ToolView,
         kind: ItemKind::Tool,
         name: &name,
         hints: item.map_or(Hints::default(), |item| item.hints),
+        held: catalog.held(server, &name),
         mode: asked.mode,
         rules: asked.rules,
-        held: None,
         granted: false,
     });
     let (decision, rule, refusal) = match verdict {

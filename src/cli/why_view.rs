@@ -105,7 +105,7 @@ fn details(what: &What) -> (&'static str, Value) {
         What::Late(limit) => ("late", json!({"limit_ms": ms(*limit)})),
         What::Listed(counts) => (
             "listed",
-            json!({"tools": counts.tools, "tools_quarantined": counts.quarantined,
+            json!({"tools": counts.tools, "tools_quarantined": counts.quarantined, "tools_held": counts.held,
                 "tools_filtered": counts.filtered, "resources": counts.resources,
                 "resource_templates": counts.templates, "prompts": counts.prompts}),
         ),

@@ -281,6 +281,7 @@ pub fn fault_of_call(code: ErrorCode, transport: &str) -> Fault {
         ErrorCode::Denied
         | ErrorCode::NeedsApproval
         | ErrorCode::PendingApproval
+        | ErrorCode::Held
         | ErrorCode::Disabled
         | ErrorCode::ConfigError
         | ErrorCode::NeedsAuth => Fault::Config,

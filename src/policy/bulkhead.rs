@@ -97,6 +97,13 @@ impl<W> Bulkhead<W> {
         self.waiting.iter_mut()
     }
 
+    /// Takes out the waiters that `is_refused` names, to refuse them.
+    pub fn take(&mut self, is_refused: impl Fn(&W) -> bool) -> Vec<W> {
+        let (taken, kept) = self.waiting.drain(..).partition(|waiter| is_refused(waiter));
+        self.waiting = kept;
+        Vec::from(taken)
+    }
+
     /// Takes out all waiters, to refuse them.
     pub fn drain_waiting(&mut self) -> Vec<W> {
         self.waiting.drain(..).collect()

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use url::Url;
 
 use super::RuntimePlan;
+use super::pins::Books;
 use crate::actors::server::Autostart;
 use crate::actors::supervisor::Planned;
+use crate::catalog::pin::Book;
 use crate::config::child_env::{Withheld, child_env};
 use crate::config::spec::{Entry, EntryState, ServerSpec, StartMode, TransportSpec};
 use crate::transport::kept::{Kept, KeptAll};
@@ -17,13 +19,21 @@ use crate::transport::{Connector, HttpEndpoint, LinkFault, Root, StdioLaunch};
 use crate::wire::era::Revision;
 
 /// One planned server per entry.
-pub(super) fn plan(plan: &RuntimePlan, remembered: &Revisions, mut kept: KeptAll) -> Vec<Planned> {
+pub(super) fn plan(
+    plan: &RuntimePlan,
+    remembered: &Revisions,
+    mut kept: KeptAll,
+    mut books: Books,
+) -> Vec<Planned> {
     let roots: Vec<Root> = plan.roots.iter().filter_map(|folder| root(folder)).collect();
     let entries = plan.servers.entries.iter();
     entries
         .map(|entry| {
-            let known =
-                Known { revision: remembered.get(&entry.hash).copied(), kept: kept.remove(&entry.id) };
+            let known = Known {
+                revision: remembered.get(&entry.hash).copied(),
+                kept: kept.remove(&entry.id),
+                pins: books.remove(&entry.id).unwrap_or_default(),
+            };
             planned(plan, entry, &roots, known)
         })
         .collect()
@@ -40,6 +50,7 @@ fn root(folder: &Path) -> Option<Root> {
 struct Known {
     revision: Option<Revision>,
     kept: Option<Kept>,
+    pins: Book,
 }
 
 fn planned(plan: &RuntimePlan, entry: &Entry, roots: &[Root], known: Known) -> Planned {
@@ -63,6 +74,7 @@ fn planned(plan: &RuntimePlan, entry: &Entry, roots: &[Root], known: Known) -> P
         poll: plan.poll,
         autostart: autostart(plan, entry, known.kept.is_some()),
         kept: known.kept,
+        pins: known.pins,
         seed: plan.seed,
     }
 }

@@ -32,7 +32,7 @@ const PANICS: usize = 10_000;
 const APART: Duration = Duration::from_secs(15);
 
 /// What fails, and how it is brought about.
-const PLACES: [(&str, How); 30] = [
+const PLACES: [(&str, How); 31] = [
     ("server:PostStart", How::Panic),
     ("server:Call", How::Call),
     ("server:Settled", How::Call),
@@ -40,6 +40,7 @@ const PLACES: [(&str, How); 30] = [
     ("server:Restart", How::Tell(|_| ServerMsg::Restart)),
     ("server:Stop", How::Tell(|_| ServerMsg::Stop(tokio::sync::oneshot::channel().0))),
     ("server:Poll", How::Tell(|_| ServerMsg::Poll(None))),
+    ("server:Pins", How::Tell(|_| ServerMsg::Pins(Arc::default()))),
     ("server:Republish", How::Republish),
     ("server:Spawned", How::Tell(ServerMsg::Spawned)),
     ("server:Connected", How::Tell(|_| ServerMsg::Restart)),
@@ -97,6 +98,7 @@ fn has_a_place(message: &ServerMsg) -> bool {
         | ServerMsg::Stop(_)
         | ServerMsg::Poll(_)
         | ServerMsg::Republish
+        | ServerMsg::Pins(_)
         | ServerMsg::Spawned(_)
         | ServerMsg::Connected(..)
         | ServerMsg::ConnectFailed(..)

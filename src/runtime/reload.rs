@@ -1,7 +1,7 @@
 //! Reload: the difference between what runs and what a new configuration says. Only what changed
 //! restarts; a configuration that can't be read whole changes nothing.
 
-use super::{Runtime, RuntimePlan, kept_of};
+use super::{Runtime, RuntimePlan, books_of, kept_of};
 use crate::config::diff::Change;
 use crate::config::spec::{Issue, Severity};
 use crate::view::LifeState;
@@ -64,7 +64,7 @@ impl Runtime {
         if !issues.is_empty() {
             return Err(Refused { issues });
         }
-        let changes = self.apply(plan, kept_of(plan).await).await;
+        let changes = self.apply(plan, kept_of(plan).await, books_of(plan).await).await;
         self.caught_up().await;
         let directory = self.directory();
         let state = |change: &Change| {

@@ -12,6 +12,7 @@ pub mod link;
 pub mod list;
 pub mod liveness;
 pub mod memory;
+pub mod pins;
 mod pipe;
 mod probe;
 mod process;

@@ -33,6 +33,7 @@ mod network;
 mod noise;
 mod paging;
 mod permissions;
+mod pins;
 mod programs;
 mod promises;
 mod reload;

@@ -5,6 +5,7 @@ use crate::actors::approvals::Gate;
 use crate::actors::directory::DirectoryEntry;
 use crate::call::{CallError, CallRequest, ItemKind, Origin, Phase};
 use crate::catalog::items::{Hints, Item};
+use crate::catalog::pin::Held;
 use crate::config::rules::AllowRules;
 use crate::config::spec::Scope;
 use crate::policy::access::{Question, Refusal, Verdict, decide};
@@ -26,6 +27,15 @@ pub(super) struct Wanted {
     pub refusal: CallError,
 }
 
+/// What the catalogue knows of what is called.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known<'a> {
+    /// Its definition.
+    pub item: Option<&'a Item>,
+    /// Why it is held.
+    pub held: Option<&'a Held>,
+}
+
 impl Policy {
     pub(super) fn new(gate: std::sync::Arc<Gate>) -> Self {
         Self { rules: gate.all_rules(), gate }
@@ -38,19 +48,19 @@ impl Policy {
         request: &CallRequest,
         entry: &DirectoryEntry,
         (kind, name): (ItemKind, &str),
-        item: Option<&Item>,
+        known: Known<'_>,
     ) -> Result<Option<Wanted>, CallError> {
-        let key = || CallKey::of(&entry.entry, name, item.map(|item| item.raw.as_ref()), &request.params);
+        let definition = known.item.map(|item| item.raw.as_ref());
+        let key = || CallKey::of(&entry.entry, name, definition, &request.params);
         let granted = request.grant.is_some_and(|grant| grant.is_for(&key().call));
         let verdict = decide(&Question {
             entry: &entry.entry,
             kind,
             name,
-            hints: item.map_or(Hints::default(), |item| item.hints),
+            hints: known.item.map_or(Hints::default(), |item| item.hints),
+            held: known.held,
             mode: self.gate.mode,
             rules: &self.rules,
-            // Nothing pins definitions yet.
-            held: None,
             granted,
         });
         match verdict {

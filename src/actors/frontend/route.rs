@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::gate::{Policy, Wanted};
+use super::gate::{Known, Policy, Wanted};
 use crate::actors::directory::{Directory, DirectoryEntry};
 use crate::actors::server::ServerRef;
 use crate::call::{CallError, CallRequest, ErrorCode, ItemKind, Origin, Phase, Target};
@@ -104,9 +104,10 @@ impl Facts<'_> {
         };
         let Some(actor) = &entry.server else { return Err(cannot_run(server, entry)) };
         let item = known(server, kind, name, self.catalog, entry)?;
+        let held = self.catalog.held(server, name).filter(|_| kind == ItemKind::Tool);
         let wanted = self
             .access
-            .check(self.request, entry, (kind, name), item.as_deref())
+            .check(self.request, entry, (kind, name), Known { item: item.as_deref(), held })
             .map_err(|error| Box::new(error.on(server).about(name)))?;
         let named = |wanted: Wanted| {
             let refusal = wanted.refusal.on(server).about(name);

@@ -11,6 +11,7 @@ use super::idle::Autostart;
 use super::msg::{ServerMsg, Wake};
 use super::state::ServerState;
 use crate::actors::registry::RegistryRef;
+use crate::catalog::pin::Book;
 use crate::config::child_env::Withheld;
 use crate::config::spec::ServerSpec;
 use crate::policy::lifecycle::Event;
@@ -47,6 +48,8 @@ pub(crate) struct ServerArgs {
     pub poll: Option<Duration>,
     /// What it offered in an earlier run.
     pub kept: Option<Kept>,
+    /// What its tools were pinned as. Kept by the supervisor, so it survives this actor.
+    pub pins: watch::Sender<Arc<Book>>,
     /// Whether it starts by itself.
     pub autostart: Autostart,
     /// The seed of what is random; `None` for one of the process's own.
@@ -103,6 +106,7 @@ impl Actor for ServerActor {
             ServerMsg::Restart => state.restart_asked(StartWhy::Asked),
             ServerMsg::Stop(done) => state.stop_asked(done),
             ServerMsg::Poll(every) => state.poll_every(every),
+            ServerMsg::Pins(book) => state.take_pins(&book),
             ServerMsg::Republish => state.publish_catalog(),
             ServerMsg::Spawned(generation) if state.is_current(generation) => {
                 state.note_spawned();
@@ -151,6 +155,10 @@ impl ServerState {
     /// Starts by itself, or waits for its first use.
     fn begin(&mut self) {
         self.watch_files();
+        if self.args.kept.is_some() {
+            self.judge_tools();
+            self.tools_judged = true;
+        }
         match self.args.autostart {
             Autostart::ToLearn | Autostart::ToUse => self.start_for(self.first_why(), Event::Wanted),
             // Nothing more is to be expected of it for now.

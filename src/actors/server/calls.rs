@@ -6,6 +6,7 @@ use tokio::sync::oneshot;
 
 use super::call::{self, Go, Leave, Turn};
 use super::msg::{End, ServerMsg, Settled, Submission};
+use super::pins::tool_of;
 use super::state::{Holding, ServerState, Waiter};
 use crate::actors::task;
 use crate::call::{BreakerClass, CallError, ErrorCode};
@@ -29,6 +30,9 @@ impl ServerState {
             limits.idle.unwrap_or(timeouts.idle),
             limits.total.unwrap_or(timeouts.total),
         );
+        if let Some(error) = self.held_error(&submission.request) {
+            return self.answer(submission, error);
+        }
         self.admit(submission, budget);
     }
 
@@ -94,7 +98,9 @@ impl ServerState {
     }
 
     fn run_or_queue(&mut self, submission: Box<Submission>, budget: Budget, pass: Pass) {
-        let Some(go) = self.go(pass) else { return self.queue(submission, budget, pass, None) };
+        let Some(go) = self.go(pass).filter(|_| !self.is_unjudged()) else {
+            return self.queue(submission, budget, pass, None);
+        };
         if self.bulkhead.enter() {
             self.spawn_call(submission, budget, Turn::Now(go), pass);
         } else {
@@ -123,7 +129,13 @@ impl ServerState {
         self.bulkhead.forget(|waiter| waiter.turn.is_closed());
         let (turn, rx) = oneshot::channel();
         let later = Turn::Later { turn: rx, wait_max };
-        match self.bulkhead.admit(Waiter { call: submission.request.id, pass, turn, end: budget.end() }) {
+        match self.bulkhead.admit(Waiter {
+            call: submission.request.id,
+            tool: tool_of(&submission.request),
+            pass,
+            turn,
+            end: budget.end(),
+        }) {
             Admission::Queued => self.spawn_call(submission, budget, later, pass),
             Admission::Run(waiter) => {
                 self.spawn_call(submission, budget, later, pass);

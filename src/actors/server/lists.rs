@@ -83,6 +83,7 @@ impl ServerState {
             self.note(What::Listed(self.view.counts));
         }
         if kind == ListKind::Tools {
+            self.tools_looked_at();
             self.probe_listed(read);
         }
         if done {
@@ -127,6 +128,9 @@ impl ServerState {
         }
         *Arc::make_mut(&mut self.catalog).list_mut(kind) = list;
         self.dirty = true;
+        if kind == ListKind::Tools {
+            self.judge_tools();
+        }
         Found::Changed
     }
 

@@ -17,6 +17,7 @@ pub(crate) mod msg;
 mod notices;
 mod outcome;
 mod pause;
+mod pins;
 mod poll;
 #[cfg(test)]
 mod probe_tests;

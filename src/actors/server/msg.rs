@@ -1,6 +1,7 @@
 //! Messages of a server actor. Commands are imperative, facts are past tense; what
 //! belongs to a connection carries its generation.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
@@ -8,6 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 pub(crate) use super::files::Files;
 use crate::call::{BreakerClass, CallError, CallEvent, CallReply, CallRequest, Delivery, ErrorCode, Phase};
 use crate::catalog::items::{ItemList, ListKind};
+use crate::catalog::pin::Book;
 use crate::id::{CallId, Generation};
 use crate::policy::breaker::Loss;
 use crate::policy::budget::Budget;
@@ -151,6 +153,8 @@ pub(crate) enum ServerMsg {
     Stop(oneshot::Sender<()>),
     /// Publish the view and the catalogue again: the registry lost them.
     Republish,
+    /// Go by these pins: they were read from its file.
+    Pins(Arc<Book>),
     /// Poll that often from now on.
     Poll(Option<Duration>),
     /// An attempt has started a process.

@@ -52,6 +52,10 @@ impl ServerState {
 
     /// Lets waiting calls run, now or at the end of the pause.
     pub(super) fn admit_waiting(&mut self) {
+        // What may have changed is looked at first.
+        if self.is_unjudged() {
+            return;
+        }
         if let Some(end) = self.pause.end(Monotonic::now()) {
             self.wake_at("pause", end, Wake::Pause);
             return;

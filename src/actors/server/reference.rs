@@ -9,6 +9,7 @@ use tokio::sync::{Semaphore, oneshot};
 use super::msg::{ServerMsg, Submission};
 use super::outcome::actor_gone;
 use crate::call::{CallError, CallReply, CallRequest};
+use crate::catalog::pin::Book;
 use crate::id::ServerId;
 use crate::time::Monotonic;
 
@@ -75,6 +76,11 @@ impl ServerRef {
     /// Reads its lists again that often from now on; `None` means never.
     pub(crate) fn poll_every(&self, every: Option<Duration>) {
         let _ = self.actor.cast(ServerMsg::Poll(every));
+    }
+
+    /// Goes by these pins from now on: they were read from its file.
+    pub(crate) fn pins(&self, book: Arc<Book>) {
+        let _ = self.actor.cast(ServerMsg::Pins(book));
     }
 
     /// Publishes view and catalogue again.

@@ -135,6 +135,7 @@ impl ServerState {
         let unread = lists.iter().filter_map(|list| list.unread.as_ref());
         let odd = lists.iter().flat_map(|list| &list.warnings);
         let mut warnings: Vec<String> = unread.chain(odd).map(|text| self.clean(text)).collect();
+        warnings.extend(self.held_warning().map(|text| self.clean(&text)));
         let attempt = self.attempt.as_ref().and_then(|(attempt, _)| attempt.counters());
         let Some(counters) = self.live.as_ref().map(|live| live.link.counters()).or(attempt) else {
             return warnings;

@@ -75,6 +75,7 @@ impl Stage {
             replaced: None,
             poll: None,
             kept: None,
+            pins: watch::channel(Arc::default()).0,
             autostart: Autostart::ToUse,
             http: crate::transport::http::Client::new(),
             spawns: crate::transport::spawns::Spawns::default(),

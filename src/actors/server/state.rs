@@ -53,6 +53,8 @@ pub(super) struct Live {
 /// A call that waits for a place or for the server.
 pub(super) struct Waiter {
     pub call: CallId,
+    /// The tool that it is for.
+    pub tool: Option<String>,
     pub pass: Pass,
     pub turn: oneshot::Sender<Result<Leave, CallError>>,
     /// Nothing of it can come later.
@@ -110,6 +112,8 @@ pub(crate) struct ServerState {
     pub(super) pause: Pause,
     pub(super) calls: IdMap<CallId, Holding>,
     pub(super) catalog: Arc<ServerCatalog>,
+    /// Its tools have been held against their pins in this run.
+    pub(super) tools_judged: bool,
     /// Parameters that tools want in headers (modern HTTP).
     pub(super) mirrored: Arc<MirroredParams>,
     pub(super) lists: BTreeMap<ListKind, TaskHandle>,
@@ -169,6 +173,7 @@ impl ServerState {
                 Some(kept) => kept.catalog.clone(),
                 None => Arc::new(ServerCatalog::empty(id, generation)),
             },
+            tools_judged: false,
             mirrored: Arc::default(),
             lists: BTreeMap::new(),
             refreshes: BTreeMap::new(),

@@ -13,6 +13,7 @@ use crate::actors::directory::{Directory, DirectoryEntry};
 use crate::actors::registry::RegistryRef;
 use crate::actors::server::{Autostart, ServerActor, ServerArgs, ServerRef};
 use crate::actors::task::{self, TaskHandle};
+use crate::catalog::pin::Book;
 use crate::config::child_env::Withheld;
 use crate::config::diff::Change;
 use crate::config::spec::{Entry, EntryState};
@@ -37,6 +38,8 @@ pub(crate) struct Planned {
     pub poll: Option<Duration>,
     /// What it offered in an earlier run.
     pub kept: Option<Kept>,
+    /// What its tools were pinned as, by its file.
+    pub pins: Book,
     /// Whether it starts by itself.
     pub autostart: Autostart,
     /// The seed of what is random; `None` for one of the process's own.
@@ -278,6 +281,7 @@ impl SupervisorState {
             }
             child.entry = planned.entry;
             child.poll_every(planned.poll);
+            child.take_pins(planned.pins);
             return (Change::Unchanged(id), None);
         }
         let old = self.children.remove(&id);
@@ -289,7 +293,20 @@ impl SupervisorState {
         }
         let waits = old.as_ref().is_some_and(|old| old.has_process(&planned));
         let (tells, replaced) = waits.then(|| watch::channel(())).unzip();
-        let kept = planned.kept.map(|kept| kept.of(generation.next()));
+        let mut book = planned.pins;
+        if let Some(args) = old
+            .as_ref()
+            .filter(|child| child.entry.source.scope == planned.entry.source.scope)
+            .and_then(|child| child.args.as_ref())
+        {
+            // What was seen a moment ago may not be in the file yet.
+            let _ = args.pins.borrow().add_to(&mut book);
+        }
+        let mut kept = planned.kept.map(|kept| kept.of(generation.next()));
+        if let Some(kept) = &mut kept {
+            let held = book.see(&kept.catalog.tools, &time::rfc3339(time::wall()));
+            Arc::make_mut(&mut kept.catalog).held = Arc::new(held);
+        }
         if let (Some(kept), EntryState::Ready(spec)) = (&kept, &planned.entry.state) {
             first.show_counts(&kept.catalog, &spec.filter);
             first.kept_from = Some(kept.at);
@@ -305,6 +322,7 @@ impl SupervisorState {
                 replaced,
                 poll: planned.poll,
                 kept: kept.clone(),
+                pins: watch::channel(Arc::new(book)).0,
                 view: view.clone(),
                 registry: self.args.registry.clone(),
                 redactor: redactor.clone(),
@@ -401,6 +419,7 @@ impl SupervisorState {
                 server: child.running.as_ref().map(|(_, server)| server.clone()),
                 view: child.view.subscribe(),
                 spec: child.args.as_ref().map(|args| args.spec.clone()),
+                pins: child.args.as_ref().map(|args| args.pins.subscribe()),
                 entry: child.entry.clone(),
                 first: child.first,
             };

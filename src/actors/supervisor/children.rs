@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use super::actor::Planned;
 use crate::actors::server::{ServerArgs, ServerRef};
+use crate::catalog::pin::Book;
 use crate::config::diff;
 use crate::config::spec::Entry;
 use crate::id::Generation;
@@ -85,6 +86,15 @@ impl Child {
             (view.in_flight, view.queued) = (0, 0);
             view.why = Some(why);
         });
+    }
+
+    /// What the file of its pins says now.
+    pub(super) fn take_pins(&self, book: Book) {
+        if let (Some(args), Some((_, server))) = (&self.args, &self.running)
+            && book != **args.pins.borrow()
+        {
+            server.pins(Arc::new(book));
+        }
     }
 
     /// Counts a failure of its actor; says whether it may be started again.

@@ -166,10 +166,14 @@ fn rewritten(value: &Value, turn: u64) -> String {
     fn text(text: &str, turn: u64) -> String {
         let mut out = String::from("\"");
         for (index, c) in text.chars().enumerate() {
-            if (index as u64 + turn) % 3 == 0 || c == '"' || c == '\\' || c < ' ' {
+            if (index as u64 + turn).is_multiple_of(3) || c == '"' || c == '\\' || c < ' ' {
                 let mut units = [0; 2];
                 c.encode_utf16(&mut units).iter().for_each(|unit| {
-                    let hex = if turn % 2 == 0 { format!("\\u{unit:04X}") } else { format!("\\u{unit:04x}") };
+                    let hex = if turn.is_multiple_of(2) {
+                        format!("\\u{unit:04X}")
+                    } else {
+                        format!("\\u{unit:04x}")
+                    };
                     out.push_str(&hex);
                 });
             } else {

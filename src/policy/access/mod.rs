@@ -8,10 +8,11 @@
 use super::verbs::{Look, look_of};
 use crate::call::{ErrorCode, ItemKind};
 use crate::catalog::items::Hints;
+use crate::catalog::pin::Held;
 pub use crate::config::mode::Mode;
 use crate::config::rules::AllowRules;
 use crate::config::spec::{Entry, EntryState, Scope, ServerSpec, Trust};
-use crate::id::shell_word;
+use crate::id::{ServerId, shell_word};
 
 /// The whole order as people read it: facts and verdicts, one row after the other.
 pub const TABLE: &str = include_str!("table.txt");
@@ -31,9 +32,8 @@ pub struct Question<'a> {
     pub mode: Mode,
     /// The allow rules in force.
     pub rules: &'a AllowRules,
-    /// Why a pin holds the item back, in one clause ("its description changed since …"); `None` when
-    /// nothing does.
-    pub held: Option<&'a str>,
+    /// Why a pin holds the item back; `None` when nothing does.
+    pub held: Option<&'a Held>,
     /// A person approved exactly this call. Whoever asks has compared what the approval is bound to.
     pub granted: bool,
 }
@@ -175,8 +175,9 @@ fn decide_tool(q: &Question<'_>, spec: &ServerSpec) -> Verdict {
         let why = "allowedTools of the server does not have it".to_owned();
         return refuse(Rule::NotAmongAllowed, why, "add it to the server's allowedTools");
     }
-    if let Some(why) = q.held {
-        return Verdict::Refuse(held(q, why));
+    // What was granted or allowed was granted to the tool as it was.
+    if let Some(held) = q.held {
+        return Verdict::Refuse(held_refusal(&q.entry.id, q.name, held));
     }
     // Only a read-only server's tools are judged by their names.
     let look = (spec.trust == Trust::ReadOnly).then(|| look_of(tool));
@@ -217,13 +218,21 @@ fn decide_tool(q: &Question<'_>, spec: &ServerSpec) -> Verdict {
 }
 
 /// The refusal of an item that a pin holds: nothing allows it but a person who looked at it.
-fn held(q: &Question<'_>, why: &str) -> Refusal {
-    let (server, item) = (&q.entry.id, q.name);
+pub fn held_refusal(server: &ServerId, tool: &str, held: &Held) -> Refusal {
+    let fix = match held {
+        Held::Unreadable { cure, .. } => cure.to_string(),
+        Held::Changed { .. } | Held::Full => {
+            // A name that a screen could obey is no part of a command.
+            let named = tool.bytes().all(|b| (0x20..0x7f).contains(&b));
+            let tool = if named { format!(" {}", shell_word(tool)) } else { String::new() };
+            format!("callboard mcp pin review {}{tool}", shell_word(server.as_str()))
+        }
+    };
     Refusal {
-        code: ErrorCode::Denied,
+        code: ErrorCode::Held,
         rule: Rule::Held,
-        text: format!("{item} on {server} is refused: {why}"),
-        fix: Some(format!("callboard mcp why {} {}", shell_word(server.as_str()), shell_word(item))),
+        text: format!("{tool} on {server} is held: {}", held.why()),
+        fix: Some(fix),
     }
 }
 
@@ -236,8 +245,8 @@ fn approving(q: &Question<'_>) -> String {
 
 /// Reading a resource or getting a prompt has no effect on the world, but brings text of the server in.
 fn decide_reading(q: &Question<'_>, spec: &ServerSpec) -> Verdict {
-    if let Some(why) = q.held {
-        return Verdict::Refuse(held(q, why));
+    if let Some(held) = q.held {
+        return Verdict::Refuse(held_refusal(&q.entry.id, q.name, held));
     }
     if q.mode == Mode::Safe && spec.trust != Trust::Trusted {
         let server = &q.entry.id;

@@ -130,7 +130,7 @@ impl Parts {
             },
             mode: Mode::parse(mode).unwrap(),
             rules: &self.rules[rule],
-            held: (*pin == "held").then_some("its description changed"),
+            held: (*pin == "held").then_some(&Held::Full),
             granted: *person == "yes",
         })
     }

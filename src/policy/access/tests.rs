@@ -35,7 +35,7 @@ struct Case {
     mode: Mode,
     rules: AllowRules,
     hints: Hints,
-    held: Option<&'static str>,
+    held: Option<Held>,
     granted: bool,
 }
 
@@ -60,7 +60,7 @@ impl Case {
             hints: self.hints,
             mode: self.mode,
             rules: &self.rules,
-            held: self.held,
+            held: self.held.as_ref(),
             granted: self.granted,
         })
     }
@@ -230,7 +230,7 @@ fn a_grant_answers_ask_and_nothing_else() {
 #[test]
 fn a_held_item_is_refused_whatever_allows_it() {
     let mut case = case();
-    case.held = Some("its description changed");
+    case.held = Some(Held::Full);
     case.granted = true;
     case.rules = allow(&["s/*"]);
     case.spec.allow_all_tools = true;
@@ -305,4 +305,14 @@ fn odd_server_names_are_quoted_in_what_cures() {
     };
     let Verdict::Refuse(refusal) = decide(&q) else { panic!() };
     assert_eq!(refusal.fix.as_deref(), Some(r"callboard mcp approve 'Bob'\''s server'"));
+}
+
+#[test]
+fn the_cure_of_a_held_tool_is_a_command_that_does_nothing_else() {
+    let held = |tool: &str| held_refusal(&"my server".into(), tool, &Held::Full).fix.unwrap();
+    assert_eq!(held("read"), "callboard mcp pin review 'my server' read");
+    assert_eq!(held("x; rm -rf ~"), "callboard mcp pin review 'my server' 'x; rm -rf ~'");
+    assert_eq!(held("a\u{1b}[2J"), "callboard mcp pin review 'my server'");
+    let unreadable = Held::Unreadable { why: "torn".into(), cure: "repair /p".into() };
+    assert_eq!(held_refusal(&"s".into(), "t", &unreadable).fix.as_deref(), Some("repair /p"));
 }
