@@ -3,6 +3,7 @@
 //! by `cli::run`.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -12,11 +13,13 @@ use super::ctx::{Ctx, first_error};
 use super::exit::Exit;
 use super::failure::Failure;
 use super::out::{Answer, Style, Tone};
+use super::pin::{held_when_seen, held_words};
 use super::table::{Column, Field, sheet, table};
 use super::text;
 use crate::config::approvals::replaces;
 use crate::config::effective::{Setting, effective, masked_entry, state_word};
 use crate::config::spec::{Entry, EntryState, Issue, Scope, Severity, Source};
+use crate::id::ServerId;
 use crate::shaping::render::printable;
 use crate::view::{label, named};
 
@@ -91,6 +94,8 @@ struct EntryView<'a> {
     shadows: Vec<SourceView<'a>>,
     summary: &'a str,
     entry_sha256: &'a str,
+    /// Tools that were held when it was last seen; none when it was never seen.
+    tools_held: Option<usize>,
     issues: Vec<IssueView<'a>>,
 }
 
@@ -107,6 +112,7 @@ impl<'a> From<&'a Entry> for EntryView<'a> {
             shadows: entry.shadows.iter().map(SourceView::from).collect(),
             summary: &entry.summary,
             entry_sha256: &entry.hash,
+            tools_held: None,
             issues: entry.issues.iter().map(IssueView::from).collect(),
         }
     }
@@ -137,18 +143,25 @@ pub fn state_field(entry: &Entry) -> Field {
     }
 }
 
+/// An entry with what was last seen of its server.
+fn seen<'a>(held: &BTreeMap<ServerId, usize>, entry: &'a Entry) -> EntryView<'a> {
+    EntryView { tools_held: held.get(&entry.id).copied(), ..EntryView::from(entry) }
+}
+
 /// `list`
 pub fn list(ctx: &Ctx) -> Result<Answer, Failure> {
     let servers = &ctx.loaded.servers;
+    let held = held_when_seen(ctx);
     let view = ListView {
-        servers: servers.entries.iter().map(EntryView::from).collect(),
+        servers: servers.entries.iter().map(|entry| seen(&held, entry)).collect(),
         pending_beside: servers.pending.iter().map(EntryView::from).collect(),
         issues: servers.issues.iter().map(IssueView::from).collect(),
         files: files(ctx),
     };
     let all: Vec<&Entry> = servers.entries.iter().chain(&servers.pending).collect();
     let human = if all.is_empty() { nothing(ctx).to_owned() } else { list_text(ctx, &all) };
-    Ok(Answer::new("callboard.list/1", &view, human)?.warn(ctx.warnings()).ending(source_exit(ctx)))
+    let answer = Answer::new("callboard.list/1", &view, human)?.warn(ctx.warnings()).warn(held_words(&held));
+    Ok(answer.ending(source_exit(ctx)))
 }
 
 /// What is said when no server is known: a file that can't be read is not an empty one.

@@ -1,6 +1,8 @@
 //! Floor 5. `pin review`, `pin accept`, `pin list`: shows which tools are held by their pins and what
 //! changed, takes new definitions, lists what is pinned. Called by `cli::run`.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::Done;
@@ -20,13 +22,13 @@ use crate::catalog::lint::Others;
 use crate::catalog::merge::Catalog;
 use crate::catalog::pin::{By, Held, Pin, canonical};
 use crate::catalog::pin_diff::{Diff, diff};
-use crate::config::spec::Entry;
+use crate::config::spec::{Entry, EntryState};
 use crate::id::ServerId;
 use crate::id::shell_word;
 use crate::policy::access::held_refusal;
 use crate::runtime::{PinsAt, Runtime, RuntimePlan};
 use crate::time::{rfc3339, wall};
-use crate::transport::pins;
+use crate::transport::{kept, pins};
 
 /// Name and version of what `pin review` answers with.
 pub const REVIEW: &str = "callboard.pin_review/1";
@@ -312,6 +314,29 @@ async fn accept_these(
     let done = format!("accepted {count} of {server}");
     let human = if args.yes { format!("{}\n\n{done}", shown(ctx.style())) } else { done };
     Answer::new(ACCEPT, &AcceptView { server, accepted: rows, changed: true }, human)
+}
+
+/// How many tools of each server were held when it was last seen. Reads files; starts nothing.
+pub fn held_when_seen(ctx: &Ctx) -> BTreeMap<ServerId, usize> {
+    let (Some(at), Ok(home)) = (PinsAt::of(&ctx.loaded), &ctx.loaded.home) else { return BTreeMap::new() };
+    let entries = &ctx.loaded.servers.entries;
+    let seen = kept::load(&kept::folder(home), entries.iter());
+    let held = entries.iter().filter_map(|entry| {
+        let (EntryState::Ready(spec), Some(kept)) = (&entry.state, seen.get(&entry.id)) else { return None };
+        let held = pins::load(&at.folder, &at.owner(entry)).see(&kept.catalog.tools, "");
+        Some((entry.id.clone(), held.keys().filter(|tool| spec.filter.keeps(tool)).count()))
+    });
+    held.collect()
+}
+
+/// A word about every server with held tools.
+pub fn held_words(held: &BTreeMap<ServerId, usize>) -> Vec<String> {
+    let held = held.iter().filter(|(_, count)| **count > 0);
+    held.map(|(server, count)| {
+        let (tools, word) = (text::count(*count, "tool"), shell_word(server.as_str()));
+        format!("{server}: {tools} held when it was last seen; callboard mcp pin review {word}")
+    })
+    .collect()
 }
 
 #[derive(Serialize)]

@@ -310,6 +310,9 @@ fn the_command_line_shows_a_change_takes_it_and_holds_the_next_one() {
     let tools = home.run(&["mcp", "tools", "s", "-v"]);
     tools.expect(0);
     assert!(tools.stdout.contains("echo (held)") && tools.stdout.contains("look twice"), "{tools:?}");
+    let list = home.run(&["mcp", "list", "--json"]).json(0);
+    assert_eq!(list["data"]["servers"][0]["tools_held"], bad::TOOLS);
+    assert!(list["warnings"][0].as_str().unwrap().contains("13 tools held"), "{list}");
     let status = home.run(&["mcp", "status", "--json"]);
     let status: Value = serde_json::from_str(&status.stdout).unwrap();
     assert_eq!(status["data"]["servers"][0]["tools_held"], bad::TOOLS);
