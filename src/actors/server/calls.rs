@@ -30,14 +30,14 @@ impl ServerState {
             limits.idle.unwrap_or(timeouts.idle),
             limits.total.unwrap_or(timeouts.total),
         );
-        if let Some(error) = self.held_error(&submission.request) {
-            return self.answer(submission, error);
-        }
         self.admit(submission, budget);
     }
 
     /// Decides about one call: it runs, waits, or is refused.
     pub(super) fn admit(&mut self, submission: Box<Submission>, budget: Budget) {
+        if let Some(error) = self.held_error(&submission.request) {
+            return self.answer(submission, error);
+        }
         let error = match self.may_run(&budget) {
             Ok((pass, Verdict::Wait)) => return self.queue(submission, budget, pass, None),
             Ok((pass, _)) => return self.run_or_queue(submission, budget, pass),
