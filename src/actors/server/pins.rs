@@ -32,7 +32,7 @@ impl ServerState {
         if *self.catalog.held == held {
             return;
         }
-        tracing::warn!(server = %self.args.spec.id, held = held.len(), "tools are held by their pins");
+        tracing::info!(server = %self.args.spec.id, held = held.len(), "tools held by their pins changed");
         Arc::make_mut(&mut self.catalog).held = Arc::new(held);
         self.dirty = true;
         self.refuse_held();
