@@ -303,21 +303,16 @@ pub fn unavailable(ctx: &Ctx, view: &ServerView) -> Failure {
     failure.detail.clone_from(&view.detail);
     failure.phase = Some(Phase::Connect);
     failure.delivery = Some(Delivery::NotSent);
-    failure.fix = Some(match &view.fix {
-        fix => match (&ctx.once, fix) {
-            (Some(stand_in), _) if exit == Exit::NeedsAuth => {
-                format!(
-                    "keep it with its credentials: {} -H 'Authorization=Bearer ${{TOKEN}}'",
-                    stand_in.keep()
-                )
-            }
-            // A cause that is understood has its cure, entry or not.
-            (Some(_), Some(fix)) if view.detail.is_some() || exit == Exit::Config => ctx.clean(fix),
-            (Some(StandIn::Url(_)), _) => "open the URL by itself to see what answers there".to_owned(),
-            (Some(StandIn::Command(_)), _) => "run the command by itself to see what it says".to_owned(),
-            (None, Some(fix)) => ctx.clean(fix),
-            (None, None) => format!("callboard mcp why {}", shell_word(view.id.as_str())),
-        },
+    failure.fix = Some(match (&ctx.once, &view.fix) {
+        (Some(stand_in), _) if exit == Exit::NeedsAuth => {
+            format!("keep it with its credentials: {} -H 'Authorization=Bearer ${{TOKEN}}'", stand_in.keep())
+        }
+        // A cause that is understood has its cure, entry or not.
+        (Some(_), Some(fix)) if view.detail.is_some() || exit == Exit::Config => ctx.clean(fix),
+        (Some(StandIn::Url(_)), _) => "open the URL by itself to see what answers there".to_owned(),
+        (Some(StandIn::Command(_)), _) => "run the command by itself to see what it says".to_owned(),
+        (None, Some(fix)) => ctx.clean(fix),
+        (None, None) => format!("callboard mcp why {}", shell_word(view.id.as_str())),
     });
     failure
 }

@@ -84,18 +84,8 @@ pub(super) async fn run(
     shared: Arc<Shared>,
 ) -> Settled {
     let call = submission.request.id;
-    let waits = matches!(turn, Turn::Later { .. });
-    if waits {
-        let before = submission.failed.as_ref().map(|error| error.delivery);
-        tell(&submission, CallEvent::Waits { before });
-    }
     let go = match wait_for_turn(&mut submission, turn, &budget, &shared).await {
-        Ok(go) => {
-            if waits {
-                tell(&submission, CallEvent::Sent);
-            }
-            go
-        }
+        Ok(go) => go,
         Err(ended) => {
             let told = ended.map(|error| {
                 let error = submission.told(error);
@@ -185,6 +175,8 @@ async fn wait_for_turn(
         Turn::Now(go) => return Ok(go),
         Turn::Later { turn, wait_max } => (turn, wait_max),
     };
+    let before = submission.failed.as_ref().map(|error| error.delivery);
+    tell(submission, CallEvent::Waits { before });
     let began = Monotonic::now();
     loop {
         let until = wait_max.map_or(budget.deadline(), |wait| budget.deadline().min(began + wait));
@@ -192,7 +184,10 @@ async fn wait_for_turn(
         return Err(tokio::select! {
             biased;
             answer = &mut turn => match answer {
-                Ok(Ok(Leave::Run(go))) => return Ok(go),
+                Ok(Ok(Leave::Run(go))) => {
+                    tell(submission, CallEvent::Sent);
+                    return Ok(go);
+                }
                 Ok(Ok(Leave::Wait(next))) => {
                     (turn, wait_max) = (next, None);
                     continue;

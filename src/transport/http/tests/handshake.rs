@@ -189,7 +189,8 @@ async fn a_url_without_an_mcp_endpoint_is_a_config_error() {
 #[tokio::test]
 async fn a_page_or_a_refusal_of_the_request_lasts_and_names_what_to_correct() {
     let page = || Answer::status(200).with("content-type", "text/html").body("<html>hi");
-    let cases: [(fn() -> Answer, &str, &str); 4] = [
+    type Case = (fn() -> Answer, &'static str, &'static str);
+    let cases: [Case; 4] = [
         (page, "text/html", "correct the URL"),
         (|| Answer::status(200), "empty body", "correct the URL"),
         (|| plain(400), "HTTP 400", "see what it says"),
