@@ -9,8 +9,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::link::{ExchangeError, ExchangeFault, Link, Outbound, Reply};
+use super::misfit::{handshake_fault, stranger};
 use super::probe::{self, Probe};
-use super::{LinkFault, LinkSettings, ProtocolChoice, Side};
+use super::{LinkFault, LinkSettings, ProtocolChoice};
 use crate::catalog::items::{ListKind, ListKinds};
 use crate::wire::envelope;
 use crate::wire::era::{Era, Revision};
@@ -458,24 +459,6 @@ fn best_legacy_named(text: &str) -> Option<Revision> {
         .find(|r| text.contains(r.as_str()))
 }
 
-/// Cure of a server that speaks another protocol or revision than we do.
-const OTHER_PROTOCOL: &str = "update the server (or Callboard), or look whether this is an MCP server at all";
-/// Cure of a URL at which something else than MCP answers.
-const OTHER_PLACE: &str = "correct the URL of the entry: check its host, port and path (often /mcp)";
-/// Cure of a request that the place behind a URL refuses.
-const REFUSED_THERE: &str =
-    "see what it says; then correct URL or `headers` of the entry, or set its `protocol`";
-
-/// The fault of a server whose answer will be the same next time.
-pub(super) fn stranger(text: String) -> LinkFault {
-    LinkFault::Misfit { text, cure: OTHER_PROTOCOL, detail: None, side: Side::Server }
-}
-
-/// The fault of a URL behind which there is no server of ours.
-fn elsewhere(text: String, cure: &'static str) -> LinkFault {
-    LinkFault::Misfit { text, cure, detail: None, side: Side::Entry }
-}
-
 fn protocol(text: String) -> HandshakeError {
     HandshakeError::Fault(stranger(text))
 }
@@ -484,25 +467,6 @@ fn protocol(text: String) -> HandshakeError {
 fn refused(method: &str, error: &RpcError) -> HandshakeError {
     let text = format!("the server refused {method}: {} (code {})", error.message, error.code);
     if names_modern(error) { protocol(text) } else { HandshakeError::Fault(LinkFault::Protocol(text)) }
-}
-
-/// The fault of a handshake that got no answer. What its request met there is met next time too,
-/// unless it speaks of time or load.
-fn handshake_fault(error: ExchangeError, kind: CarrierKind, method: &str) -> HandshakeError {
-    HandshakeError::Fault(match error.fault {
-        ExchangeFault::Malformed(cause) if error.delivery == crate::call::Delivery::NotSent => {
-            LinkFault::Protocol(format!("{method}: {cause}"))
-        }
-        ExchangeFault::Malformed(cause) => {
-            let text = format!("{method}: {cause}");
-            if kind == CarrierKind::Http { elsewhere(text, OTHER_PLACE) } else { stranger(text) }
-        }
-        ExchangeFault::Http { status, body } if probe::is_lasting(status) => {
-            let cure = if matches!(status, 404 | 405 | 410) { OTHER_PLACE } else { REFUSED_THERE };
-            elsewhere(format!("the URL answers {method} with HTTP {status}{}", after_colon(&body)), cure)
-        }
-        _ => fault_of(error, method),
-    })
 }
 
 /// The link's view of a failed control request.
@@ -524,7 +488,7 @@ pub fn fault_of(error: ExchangeError, method: &str) -> LinkFault {
     }
 }
 
-fn after_colon(body: &str) -> String {
+pub(super) fn after_colon(body: &str) -> String {
     let line = body.trim().lines().next().unwrap_or_default();
     if line.is_empty() { String::new() } else { format!(": {line}") }
 }

@@ -13,6 +13,7 @@ pub mod list;
 pub mod liveness;
 pub mod memory;
 pub mod pins;
+mod misfit;
 mod pipe;
 mod probe;
 mod process;
@@ -387,7 +388,7 @@ pub async fn connect(
                 continue;
             }
             Err(HandshakeError::Reconnect(_)) => {
-                handshake::stranger("the server speaks neither era of the protocol".to_owned())
+                misfit::stranger("the server speaks neither era of the protocol".to_owned())
             }
             Err(HandshakeError::Fault(fault)) => fault,
         };
