@@ -1,5 +1,5 @@
 //! What the pure decisions cost, without any I/O: the wire, by size and shape of the message, and the circuit
-//! breaker. Figures are the best of many rounds; those of the wire are told as ratios to serde_json's quickest
+//! breaker; the redactor. Figures are the best of many rounds; those of the wire are told as ratios to serde_json's quickest
 //! look at the same bytes too, which builds nothing.
 //!
 //! `cargo bench --bench decisions`
@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use callboard::call::BreakerClass;
-use callboard::config::spec::BreakerSpec;
+use callboard::config::spec::{BreakerSpec, SecretText};
 use callboard::policy::breaker::{Admit, Breaker, Loss};
+use callboard::shaping::redact::Redactor;
 use callboard::time::Monotonic;
 use callboard::wire::frame::Framer;
 use callboard::wire::splice::{self, AnswerSplice, MetaRewrite, RequestSplice};
@@ -41,6 +42,7 @@ fn main() {
         row(name, &frame, "frame", framing(&frame), serde);
         row(name, &frame, "answer", answering(&frame), serde);
         row(name, &frame, "request", requesting(&frame), serde);
+        row(name, &frame, "redact", redacting(&frame), serde);
     }
     println!("\n{:<18} {:>10}  (goal: 2 µs)", "breaker", "µs");
     for (name, took) in breaker() {
@@ -140,6 +142,16 @@ fn answering(frame: &Bytes) -> Duration {
             method: "tools/call",
             adapt: Some(Era::Modern),
         }));
+    })
+}
+
+/// Fifty known values, and every form.
+fn redacting(frame: &Bytes) -> Duration {
+    let values: Vec<SecretText> = (0..50).map(|i| SecretText::new(format!("secret-value-{i}"))).collect();
+    let redactor = Redactor::new(&values);
+    let text = String::from_utf8_lossy(frame);
+    best(frame, || {
+        black_box(redactor.text(&text));
     })
 }
 

@@ -248,6 +248,8 @@ pub enum ErrorCode {
     Denied,
     /// Would need a person's answer, and none is there.
     NeedsApproval,
+    /// The arguments hold a known credential of another server.
+    SecretInArguments,
     /// A project entry that nobody approved.
     PendingApproval,
     /// The tool's definition is not the one that was pinned.
@@ -292,7 +294,7 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// Every code, in the order of `callboard explain`.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::UnknownServer,
         Self::UnknownTool,
         Self::UnknownResource,
@@ -301,6 +303,7 @@ impl ErrorCode {
         Self::InvalidArguments,
         Self::Denied,
         Self::NeedsApproval,
+        Self::SecretInArguments,
         Self::PendingApproval,
         Self::Held,
         Self::Disabled,
@@ -334,6 +337,7 @@ impl ErrorCode {
             Self::InvalidArguments => "invalid_arguments",
             Self::Denied => "denied",
             Self::NeedsApproval => "needs_approval",
+            Self::SecretInArguments => "secret_in_arguments",
             Self::PendingApproval => "pending_approval",
             Self::Held => "held",
             Self::Disabled => "disabled",
@@ -367,9 +371,12 @@ impl ErrorCode {
             | Self::UnknownPrompt
             | Self::AmbiguousName
             | Self::InvalidArguments => -32602,
-            Self::Denied | Self::NeedsApproval | Self::PendingApproval | Self::Held | Self::Disabled => {
-                -32001
-            }
+            Self::Denied
+            | Self::NeedsApproval
+            | Self::SecretInArguments
+            | Self::PendingApproval
+            | Self::Held
+            | Self::Disabled => -32001,
             Self::ConfigError | Self::NeedsAuth | Self::GivenUp => -32002,
             Self::NotReady | Self::BreakerOpen | Self::Draining | Self::ConnectFailed => -32003,
             Self::Busy | Self::RateLimited => -32004,

@@ -13,6 +13,7 @@ pub mod policy;
 pub mod runtime;
 pub mod shaping;
 pub mod store;
+pub mod telemetry;
 pub mod time;
 pub mod transport;
 pub mod view;

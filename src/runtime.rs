@@ -37,7 +37,8 @@ use crate::config::diff::Change;
 use crate::config::load::{Env, Loaded};
 use crate::config::spec::{Entry, EntryState, NamingStyle, ServerSet};
 use crate::id::ServerId;
-use crate::shaping::redact::Redactor;
+use crate::policy::outbound::Outbound;
+use crate::telemetry::Redaction;
 use crate::transport::DuplexPeer;
 use crate::transport::guard::{self, Guarding};
 use crate::transport::kept::{self, KeptAll};
@@ -51,7 +52,7 @@ use crate::wire::era::Revision;
 const CATALOG_LAG_MAX: Duration = Duration::from_secs(1);
 
 /// What a runtime is started with.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct RuntimePlan {
     /// The configured servers.
     pub servers: ServerSet,
@@ -94,6 +95,15 @@ pub struct RuntimePlan {
     /// The seed of everything random, so that a run can be repeated; `None` for one that is
     /// different in every process.
     pub seed: Option<u64>,
+    /// Through which everything of servers is shown; what is secret in this plan joins it.
+    pub redaction: Redaction,
+}
+
+/// Without the environment of this process, which may hold anything.
+impl std::fmt::Debug for RuntimePlan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RuntimePlan").field("servers", &self.servers).finish_non_exhaustive()
+    }
 }
 
 impl Default for RuntimePlan {
@@ -118,6 +128,7 @@ impl Default for RuntimePlan {
             spawns_max: SPAWNS_MAX,
             gate: Gate::default(),
             seed: None,
+            redaction: Redaction::default(),
         }
     }
 }
@@ -148,11 +159,15 @@ impl RuntimePlan {
                 place: home
                     .map(|home| RulePlace { home: home.to_path_buf(), root: loaded.project_root.clone() }),
                 expires: settings.approval_expires,
-                redactor: Arc::new(Redactor::new(&loaded.servers.secrets)),
                 ..Gate::default()
             },
             ..Self::default()
         }
+    }
+
+    /// What the policy goes by, with the redactor of the run.
+    fn gate(&self) -> Gate {
+        Gate { redaction: self.redaction.clone(), ..self.gate.clone() }
     }
 }
 
@@ -188,6 +203,8 @@ pub struct Runtime {
     keeper: Option<Keeper>,
     /// Writes down what tools are pinned as, when there is a place for it.
     clerk: Option<Clerk>,
+    /// Whose credentials are which, for the guard of what goes out.
+    outbound: watch::Sender<Arc<Outbound>>,
 }
 
 /// A core actor could not be started: the runtime of tokio is shutting down.
@@ -218,7 +235,7 @@ impl Runtime {
             },
             in_flight_max: plan.in_flight_max,
             catalog: catalog.clone(),
-            gate: watch::channel(Arc::new(plan.gate.clone())).0,
+            gate: watch::channel(Arc::new(plan.gate())).0,
             directory: directory_out,
             spawns: Spawns::new(plan.spawns_max),
             broken: broken_out,
@@ -229,7 +246,8 @@ impl Runtime {
         root.cast(RootMsg::Begin(begun)).map_err(|e| StartError(e.to_string()))?;
         let Offices { frontend, approvals, supervisor, registry } =
             done.await.map_err(|e| StartError(e.to_string()))?.map_err(StartError)?;
-        let frontend = FrontendRef::new(frontend, plan.in_flight_max);
+        let (outbound, guarded) = watch::channel(Arc::default());
+        let frontend = FrontendRef::new(frontend, plan.in_flight_max, guarded);
         let rule_watch = plan.gate.place.clone().map(|place| RuleWatch::start(place, approvals.clone()));
         let approvals = ApprovalsRef::new(approvals);
         let leases = plan.guard.as_ref().and_then(|guard| guard.leases.clone());
@@ -252,6 +270,7 @@ impl Runtime {
             sweep,
             keeper,
             clerk,
+            outbound,
         };
         let kept = kept_of(&plan).await;
         let books = books_of(&plan).await;
@@ -269,8 +288,11 @@ impl Runtime {
 
     /// Makes the servers equal to the plan; what became of each.
     async fn apply(&self, plan: &RuntimePlan, kept: KeptAll, books: Books) -> Vec<Change> {
-        let redactor = Arc::new(Redactor::new(&plan.servers.secrets));
-        self.supervisor.apply(connectors::plan(plan, &self.remembered, kept, books), redactor).await
+        let (secrets, credentials) = connectors::secrets(plan);
+        plan.redaction.learn(&secrets);
+        self.outbound.send_replace(Arc::new(Outbound::new(&credentials)));
+        let planned = connectors::plan(plan, &self.remembered, kept, books);
+        self.supervisor.apply(planned, plan.redaction.clone()).await
     }
 
     /// The way to call.

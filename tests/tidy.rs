@@ -56,6 +56,11 @@ fn actors_hold_no_locks() {
 }
 
 #[test]
+fn secrets_are_looked_into_at_few_places_and_logs_pass_the_redactor() {
+    holds("choke points", &house::choke_points(&Tree::read()));
+}
+
+#[test]
 fn every_queue_has_a_named_bound() {
     holds("queues", &house::queues(&Tree::read()));
 }

@@ -273,7 +273,10 @@ mod tests {
     /// The front end fails.
     fn fail(offices: &Offices) {
         panics::arm("frontend:Call", 0, "asked to");
-        drop(FrontendRef::new(offices.frontend.clone(), 1).call(request(), None));
+        drop(
+            FrontendRef::new(offices.frontend.clone(), 1, watch::channel(Arc::default()).1)
+                .call(request(), None),
+        );
     }
 
     fn request() -> CallRequest {

@@ -3,7 +3,6 @@
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::sync::Arc;
 
 use super::address;
 use super::args::Global;
@@ -16,8 +15,8 @@ use crate::config::approvals;
 use crate::config::load::{LoadOptions, Loaded, SOURCE_VARIABLES, load};
 use crate::config::spec::{Entry, EntryState, Issue, IssueCode, Scope, Severity};
 use crate::id::shell_word;
-use crate::shaping::redact::Redactor;
 use crate::shaping::render::printable;
+use crate::telemetry::Redaction;
 use crate::transport::guard::Guarding;
 
 /// `--strict-mcp-config` means the files that are named, and none is.
@@ -41,7 +40,8 @@ pub struct Ctx {
     pub once: Option<StandIn>,
     /// How its servers are guarded.
     pub guard: Option<Guarding>,
-    redactor: Arc<Redactor>,
+    /// Through which everything that others wrote is shown.
+    pub redaction: Redaction,
 }
 
 /// The options of loading that belong to these flags.
@@ -67,19 +67,23 @@ impl Ctx {
         let options = load_options(&global);
         let loaded = load(&options);
         let guard = Guarding::of_this_program(loaded.home.as_deref().ok());
-        Self { guard, ..Self::of(global, term, argv, options, loaded) }
+        let redaction = Redaction::of_process();
+        redaction.learn(&loaded.servers.secrets);
+        Self { guard, redaction, ..Self::of(global, term, argv, options, loaded) }
     }
 
     fn of(global: Global, term: Terminal, argv: Vec<OsString>, options: LoadOptions, loaded: Loaded) -> Self {
-        let redactor = Arc::new(Redactor::new(&loaded.servers.secrets));
+        let redaction = Redaction::default();
+        redaction.learn(&loaded.servers.secrets);
         let term = term.colored(loaded.settings.color);
-        Self { global, term, argv, options, loaded, once: None, guard: None, redactor }
+        Self { global, term, argv, options, loaded, once: None, guard: None, redaction }
     }
 
     /// The same with the configuration of a server that runs once.
     pub fn once(&self, options: LoadOptions, loaded: Loaded, stand_in: StandIn) -> Self {
         let ctx = Self::of(self.global.clone(), self.term, self.argv.clone(), options, loaded);
-        Self { once: Some(stand_in), guard: self.guard.clone(), ..ctx }
+        self.redaction.learn(&ctx.loaded.servers.secrets);
+        Self { once: Some(stand_in), guard: self.guard.clone(), redaction: self.redaction.clone(), ..ctx }
     }
 
     /// How to write to stdout.
@@ -90,7 +94,7 @@ impl Ctx {
     /// Text that others wrote, fit for a person: no secrets that we know, nothing that steers
     /// a terminal.
     pub fn clean(&self, text: &str) -> String {
-        self.redactor.text(&printable(text)).into_owned()
+        self.redaction.text(&printable(text))
     }
 
     /// The entry of that name, or the failure that names the closest one and the files that

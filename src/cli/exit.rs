@@ -56,7 +56,9 @@ pub fn exit_code(error: &CallError) -> Exit {
     match error.code {
         E::UnknownServer | E::UnknownTool | E::UnknownResource | E::UnknownPrompt => Exit::NotFound,
         E::AmbiguousName | E::InvalidArguments => Exit::Usage,
-        E::Denied | E::NeedsApproval | E::PendingApproval | E::Held | E::Disabled => Exit::Refused,
+        E::Denied | E::NeedsApproval | E::SecretInArguments | E::PendingApproval | E::Held | E::Disabled => {
+            Exit::Refused
+        }
         E::ConfigError => Exit::Config,
         E::NeedsAuth => Exit::NeedsAuth,
         E::Cancelled => Exit::Interrupted,
@@ -107,6 +109,7 @@ mod tests {
             (E::InvalidArguments, 2),
             (E::Denied, 5),
             (E::NeedsApproval, 5),
+            (E::SecretInArguments, 5),
             (E::PendingApproval, 5),
             (E::Held, 5),
             (E::Disabled, 5),

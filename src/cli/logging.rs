@@ -1,12 +1,11 @@
-//! Floor 5. Log lines of the command line: on stderr, quiet unless asked. Called
+//! Floor 5. Log lines of the command line: on stderr, quiet unless asked, through the redactor of the process. Called
 //! once by `cli::main`.
-
-use std::io;
 
 use tracing_subscriber::EnvFilter;
 
 use super::args::LogFormat;
 use crate::config::host::LogLevel;
+use crate::telemetry::{RedactedStderr, Redaction};
 
 /// The filter for a level. Libraries below us are kept at warnings until details are asked for.
 pub fn directives(level: LogLevel) -> &'static str {
@@ -23,7 +22,9 @@ pub fn directives(level: LogLevel) -> &'static str {
 /// Sets the one subscriber of the process. Harmless when there is one already.
 pub fn init(level: LogLevel, format: LogFormat, color: bool) {
     let filter = EnvFilter::new(directives(level));
-    let base = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    let base = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(RedactedStderr(Redaction::of_process()));
     let _ = match format {
         LogFormat::Text => base.with_ansi(color).with_target(false).try_init(),
         LogFormat::Json => base.json().try_init(),

@@ -33,7 +33,7 @@ pub(super) const fn page(
 }
 
 /// The codes of calls in their order, then those of the command line.
-const PAGES: [Page; 37] = [
+const PAGES: [Page; 38] = [
     page(
         "unknown_server",
         "no server of that name",
@@ -89,6 +89,13 @@ const PAGES: [Page; 37] = [
         "Policy asks before this tool runs, and nobody said yes: there was no terminal to ask on, the answer was no, or it did not come in time.",
         NOT_RUN,
         "Run it on a terminal and answer y; or give `-y` in a script, for servers of your own configuration; or allow it for good with `callboard mcp allow SERVER TOOL`.",
+    ),
+    page(
+        "secret_in_arguments",
+        "the arguments hold a credential of another server",
+        "A value that the configuration gives to one server as a credential stands in the arguments of a call to another, plainly or encoded. Such a call is refused in every mode, whatever is allowed: whoever wrote the arguments may have been talked into passing it on.",
+        NOT_RUN,
+        "Take the value out of the arguments. If this server is to have it, give it to the server in `env` or `headers` of its entry: then it is its own.",
     ),
     page(
         "pending_approval",

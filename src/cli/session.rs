@@ -33,6 +33,7 @@ pub fn plan(ctx: &Ctx, only: &[ServerId]) -> RuntimePlan {
         guard: ctx.guard.clone(),
         // One that runs once is nobody's: what it shows is pinned for this run alone.
         pins: PinsAt::of(&ctx.loaded).filter(|_| ctx.once.is_none()),
+        redaction: ctx.redaction.clone(),
         ..RuntimePlan::of(&ctx.loaded, &ctx.options.env)
     }
 }

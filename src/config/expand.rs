@@ -81,6 +81,8 @@ pub struct Expanded {
     /// The values that came out of stored secrets and of variables that are not plainly
     /// ordinary (such as `HOME`): candidates for the redactor.
     pub inserted: Vec<String>,
+    /// Those of them that are stored secrets.
+    pub stored: Vec<String>,
 }
 
 impl std::fmt::Debug for Expanded {
@@ -99,6 +101,7 @@ pub fn expand(text: &str, lookup: &dyn Lookup) -> Result<Expanded, ExpandError> 
             Piece::Secret(name) => {
                 let value = lookup.secret(name).ok_or_else(|| ExpandError::NoSecret(name.to_owned()))?;
                 out.text.push_str(&value);
+                out.stored.push(value.clone());
                 out.inserted.push(value);
             }
             // Set, so no default stands in for it, as none does in a shell.

@@ -207,7 +207,10 @@ fn one_name(of_name: &[&Definition], merge: Merge<'_>, set: &mut ServerSet, secr
         }
         Some(judged) => {
             let definition = judged.definition;
-            let mut entry = judged.winner(merge, secrets);
+            let mut own = Collector::default();
+            let mut entry = judged.winner(merge, &mut own);
+            set.credentials.insert(entry.id.clone(), own.credentials());
+            secrets.absorb(own);
             tell_override(definition, &hidden, &mut entry);
             entry.shadows = hidden;
             // Only the strongest of the waiting ones would count once it is approved.

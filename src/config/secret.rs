@@ -252,20 +252,42 @@ fn mask_bare(text: &str) -> String {
 #[derive(Clone, Debug, Default)]
 pub struct Collector {
     values: Vec<SecretText>,
+    credentials: Vec<SecretText>,
 }
 
 impl Collector {
     /// The values, longest first, each once.
     pub fn finish(self) -> Vec<SecretText> {
-        let mut values = self.values;
-        values
-            .sort_by(|a, b| b.reveal().len().cmp(&a.reveal().len()).then_with(|| a.reveal().cmp(b.reveal())));
-        values.dedup();
-        values
+        longest_first(self.values)
+    }
+
+    /// Those among them that are credentials beyond doubt, by name or form.
+    pub fn credentials(&self) -> Vec<SecretText> {
+        longest_first(self.credentials.clone())
+    }
+
+    /// Adds what another has collected.
+    pub fn absorb(&mut self, other: Self) {
+        self.values.extend(other.values);
+        self.credentials.extend(other.credentials);
+    }
+
+    /// What expansion put into a text.
+    pub fn expanded(&mut self, expanded: &expand::Expanded) {
+        expanded.stored.iter().for_each(|value| self.certain(value));
+        self.inserted(&expanded.inserted);
     }
 
     /// A value that is known to be secret, such as a stored one.
     pub fn certain(&mut self, value: &str) {
+        if value.chars().count() >= SECRET_LEN_MIN && !is_everyday(value) {
+            self.values.push(SecretText::new(value));
+            self.credentials.push(SecretText::new(value));
+        }
+    }
+
+    /// A value that may be secret: hidden, but nothing is refused for it.
+    fn likely(&mut self, value: &str) {
         if value.chars().count() >= SECRET_LEN_MIN && !is_everyday(value) {
             self.values.push(SecretText::new(value));
         }
@@ -277,8 +299,10 @@ impl Collector {
         if value.contains("://") {
             self.url(value);
         }
-        if is_credential_name(name) || looks_secret(value) || !is_ordinary(value) {
+        if is_credential_name(name) || looks_secret(value) {
             self.certain(value);
+        } else if !is_ordinary(value) {
+            self.likely(value);
         }
     }
 
@@ -336,6 +360,12 @@ impl Collector {
             self.named("", value.as_ref());
         }
     }
+}
+
+fn longest_first(mut values: Vec<SecretText>) -> Vec<SecretText> {
+    values.sort_by(|a, b| b.reveal().len().cmp(&a.reveal().len()).then_with(|| a.reveal().cmp(b.reveal())));
+    values.dedup();
+    values
 }
 
 /// Words that are never secret, whatever names them.

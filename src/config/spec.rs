@@ -1,6 +1,7 @@
 //! Floor 1. The validated configuration: what the runtime runs on. No serde here;
 //! a value of these types is known to be sound. Written by `config::validate` only.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -113,6 +114,8 @@ pub struct ServerSet {
     pub issues: Vec<Issue>,
     /// Every secret value that is known from the configuration, for the redactor.
     pub secrets: Vec<SecretText>,
+    /// The credentials among them by the servers that use them; for the outbound guard.
+    pub credentials: BTreeMap<ServerId, Vec<SecretText>>,
 }
 
 impl ServerSet {

@@ -177,7 +177,7 @@ impl Resolver<'_> {
     /// The program: a plain name, or an absolute path.
     fn command(&mut self, command: &str, cwd: Option<&Path>) -> Option<String> {
         let expanded = self.expand("command", command)?;
-        self.secrets.inserted(&expanded.inserted);
+        self.secrets.expanded(&expanded);
         let command = self.tilde("command", expanded.text)?;
         if command.trim().is_empty() {
             self.error(IssueCode::Value, "command", "is empty once expanded", Some("name a program".into()));
@@ -212,7 +212,7 @@ impl Resolver<'_> {
         let mut plain = Vec::with_capacity(args.len());
         for (index, arg) in args.iter().enumerate() {
             if let Some(expanded) = self.expand(&format!("args[{index}]"), arg) {
-                self.secrets.inserted(&expanded.inserted);
+                self.secrets.expanded(&expanded);
                 plain.push(expanded.text);
             }
         }
@@ -220,7 +220,7 @@ impl Resolver<'_> {
         let mut variables = Vec::with_capacity(env.len());
         for (name, value) in env {
             if let Some(expanded) = self.expand(&suggest::join("env", name), value) {
-                self.secrets.inserted(&expanded.inserted);
+                self.secrets.expanded(&expanded);
                 self.secrets.named(name, &expanded.text);
                 variables.push((name.clone(), SecretText::new(expanded.text)));
             }
@@ -295,7 +295,7 @@ impl Resolver<'_> {
         }
         match url::Url::parse(text) {
             Ok(parsed) if parsed.host_str().is_some_and(|host| !host.is_empty()) => {
-                self.secrets.inserted(&expanded.inserted);
+                self.secrets.expanded(&expanded);
                 self.secrets.url(text);
                 Some(text.to_owned())
             }
@@ -356,7 +356,7 @@ impl Resolver<'_> {
             self.error(IssueCode::Value, &within, "holds characters that no header may have", None);
             return None;
         }
-        self.secrets.inserted(&expanded.inserted);
+        self.secrets.expanded(&expanded);
         self.secrets.named(name, text);
         Some((name.to_owned(), SecretText::new(text)))
     }

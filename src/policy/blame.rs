@@ -280,6 +280,7 @@ pub fn fault_of_call(code: ErrorCode, transport: &str) -> Fault {
         | ErrorCode::Cancelled => Fault::Caller,
         ErrorCode::Denied
         | ErrorCode::NeedsApproval
+        | ErrorCode::SecretInArguments
         | ErrorCode::PendingApproval
         | ErrorCode::Held
         | ErrorCode::Disabled

@@ -1,6 +1,7 @@
 //! From a configured entry to the recipe that connects: the child's environment, the
 //! working directory, the endpoint. Pure but for the values that it is given.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,7 +13,9 @@ use crate::actors::server::Autostart;
 use crate::actors::supervisor::Planned;
 use crate::catalog::pin::Book;
 use crate::config::child_env::{Withheld, child_env};
-use crate::config::spec::{Entry, EntryState, ServerSpec, StartMode, TransportSpec};
+use crate::config::secret::{Collector, is_ordinary_variable};
+use crate::config::spec::{Entry, EntryState, SecretText, ServerSpec, StartMode, TransportSpec};
+use crate::id::ServerId;
 use crate::transport::kept::{Kept, KeptAll};
 use crate::transport::memory::Revisions;
 use crate::transport::{Connector, HttpEndpoint, LinkFault, Root, StdioLaunch};
@@ -37,6 +40,24 @@ pub(super) fn plan(
             planned(plan, entry, &roots, known)
         })
         .collect()
+}
+
+/// Everything secret of a plan, and the credentials among it by server: what the configuration says,
+/// and what the host's own environment passes on to children.
+pub(super) fn secrets(plan: &RuntimePlan) -> (Vec<SecretText>, BTreeMap<ServerId, Vec<SecretText>>) {
+    let (mut all, mut credentials) = (plan.servers.secrets.clone(), plan.servers.credentials.clone());
+    for entry in &plan.servers.entries {
+        let EntryState::Ready(spec) = &entry.state else { continue };
+        let mut passed = Collector::default();
+        for (name, value) in child_env(&plan.host_env, spec, &plan.env_passthrough) {
+            if !is_ordinary_variable(&name) && plan.host_env.get(&name) == Some(&value) {
+                passed.named(&name, &value);
+            }
+        }
+        credentials.entry(entry.id.clone()).or_default().extend(passed.credentials());
+        all.extend(passed.finish());
+    }
+    (all, credentials)
 }
 
 /// A folder as servers are told about it; `None` for one that is not absolute.

@@ -55,7 +55,7 @@ impl Runtime {
         let issues: Vec<Issue> = broken.cloned().collect();
         if issues.is_empty() {
             // First: what a new mode forbids must not slip through while servers change.
-            self.approvals.set_gate(plan.gate.clone());
+            self.approvals.set_gate(plan.gate());
         }
         // Rules are bound to the scope of an entry, so they fit what runs in any case.
         if let Some(watch) = &self.rule_watch {

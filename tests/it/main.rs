@@ -40,6 +40,7 @@ mod reload;
 mod resilience;
 mod rpc;
 mod schemas;
+mod secrets;
 mod settings;
 mod settling;
 mod starting;

@@ -12,6 +12,47 @@ const FILE_LINES_MAX: usize = 500;
 const HEIRS: [(&str, &str, &str); 1] =
     [("ServerView", "supervisor", "speaks for a server whose actor failed for good, after its end")];
 
+/// Who may look into a secret, and what for. Everything else passes it on unseen.
+const REVEALERS: [(&str, &str); 11] = [
+    ("src/cli/doctor.rs", "tries out what is configured"),
+    ("src/cli/once.rs", "writes the entry of a server that runs once"),
+    ("src/config/child_env.rs", "makes the environment of a child"),
+    ("src/config/literal.rs", "compares literals"),
+    ("src/config/load/world.rs", "expands stored secrets"),
+    ("src/config/secret.rs", "collects what the redactor has to know"),
+    ("src/config/secret_store.rs", "is the file of stored secrets"),
+    ("src/config/validate.rs", "checks addresses and headers"),
+    ("src/policy/outbound.rs", "refuses to send it elsewhere"),
+    ("src/runtime/connectors.rs", "hands it to the server that it belongs to"),
+    ("src/shaping/redact/mod.rs", "hides it"),
+];
+
+/// Secrets that are looked into at a place that is not listed, and logs past the redactor.
+pub(crate) fn choke_points(tree: &Tree) -> Vec<String> {
+    let mut found = Vec::new();
+    for file in tree.src() {
+        let tokens = file.tokens();
+        let known = REVEALERS.iter().any(|(path, _)| *path == file.path);
+        for (at, token) in tokens.iter().enumerate() {
+            let called = at > 0 && matches!(tokens[at - 1].text.as_str(), "." | "::");
+            if file.is_test(token.at) || !called {
+                continue;
+            }
+            if token.text == "reveal" && !known && tokens.get(at + 1).is_some_and(|next| next.text != "::") {
+                found.push(format!(
+                    "{}: a secret is looked into; list the file and say why",
+                    file.place(token.at)
+                ));
+            }
+            let writer = tokens.get(at + 2).map_or("", |next| next.text.as_str());
+            if token.text == "with_writer" && writer != "RedactedStderr" {
+                found.push(format!("{}: a log goes through RedactedStderr", file.place(token.at)));
+            }
+        }
+    }
+    found
+}
+
 /// Files over the cap, or without their opening comment.
 pub(crate) fn shapes(tree: &Tree) -> Vec<String> {
     let mut found = Vec::new();

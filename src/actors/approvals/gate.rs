@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::config::host::HostSettings;
 use crate::config::rules::AllowRules;
 use crate::policy::access::Mode;
-use crate::shaping::redact::Redactor;
+use crate::telemetry::Redaction;
 
 /// Where allow rules are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct Gate {
     /// How long a request waits for a person.
     pub expires: Duration,
     /// Takes secrets out of what a person is shown.
-    pub redactor: Arc<Redactor>,
+    pub redaction: Redaction,
 }
 
 impl Default for Gate {
@@ -45,7 +45,7 @@ impl Default for Gate {
             of_run: Arc::default(),
             place: None,
             expires: settings.approval_expires,
-            redactor: Arc::default(),
+            redaction: Redaction::default(),
         }
     }
 }

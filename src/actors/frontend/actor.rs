@@ -71,7 +71,7 @@ impl Actor for FrontendActor {
         }
         let routed = {
             let (catalog, directory) = (args.catalog.borrow(), args.directory.borrow());
-            route::route(&call.request, &catalog, &directory, policy).and_then(|to| {
+            route::route(&call.request, &call.carried, &catalog, &directory, policy).and_then(|to| {
                 let free = call.permit.semaphore().available_permits();
                 route::share(&to, &directory, free, args.in_flight_max)?;
                 Ok(to)

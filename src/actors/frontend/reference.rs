@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::actor::FrontendMsg;
 use crate::actors::root::Seat;
 use crate::actors::server::msg::Submission;
 use crate::call::{CallError, CallEvent, CallReply, CallRequest, ErrorCode, Origin, Phase};
 use crate::id::CallId;
+use crate::policy::outbound::Outbound;
 use crate::time::Monotonic;
 
 /// Progress events that may wait for one caller; a caller that does not read loses them.
@@ -22,12 +23,18 @@ pub struct FrontendRef {
     /// Permits are taken before the mailbox: mailboxes have no bound of their own.
     admission: Arc<Semaphore>,
     in_flight_max: usize,
+    /// Whose credentials are which.
+    outbound: watch::Receiver<Arc<Outbound>>,
 }
 
 impl FrontendRef {
-    pub(crate) fn new(actor: Seat<FrontendMsg>, in_flight_max: usize) -> Self {
+    pub(crate) fn new(
+        actor: Seat<FrontendMsg>,
+        in_flight_max: usize,
+        outbound: watch::Receiver<Arc<Outbound>>,
+    ) -> Self {
         let admission = Arc::new(Semaphore::new(in_flight_max));
-        Self { actor, admission, in_flight_max }
+        Self { actor, admission, in_flight_max, outbound }
     }
 
     /// Sends one request, at once; the future waits for its one answer. Dropping the future cancels
@@ -53,7 +60,10 @@ impl FrontendRef {
                 .after(Duration::from_secs(1)));
         };
         let (reply, answer) = oneshot::channel();
+        // Large parameters take a while: that is the caller's time, not the front end's.
+        let outbound = self.outbound.borrow().clone();
         let call = Submission {
+            carried: outbound.carried(&request.params),
             request,
             events,
             reply,

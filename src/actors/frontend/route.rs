@@ -12,6 +12,7 @@ use crate::catalog::items::{Item, ListKind};
 use crate::catalog::merge::{Catalog, Resolution};
 use crate::id::ServerId;
 use crate::id::shell_word;
+use crate::policy::outbound::{self, Carried};
 use crate::policy::share;
 use crate::view::{LifeState, ParkReason};
 
@@ -35,6 +36,7 @@ type Refusal = Box<CallError>;
 /// Finds the server and item of a request and asks the policy.
 pub(super) fn route(
     request: &CallRequest,
+    carried: &Carried,
     catalog: &Catalog,
     directory: &Directory,
     access: &Policy,
@@ -43,7 +45,7 @@ pub(super) fn route(
         let text = "the host is shutting down; nothing was sent";
         return Err(refusal(ErrorCode::Draining, Phase::Admission, Origin::Host, text));
     }
-    let facts = Facts { request, catalog, directory, access };
+    let facts = Facts { request, carried, catalog, directory, access };
     match &request.target {
         Target::Direct { server, kind, name } => {
             let (server, wanted) = facts.way_to(server, *kind, name)?;
@@ -85,6 +87,7 @@ pub(super) fn share(to: &Routed, directory: &Directory, free: usize, all: usize)
 /// What is known when a call arrives.
 struct Facts<'a> {
     request: &'a CallRequest,
+    carried: &'a Carried,
     catalog: &'a Catalog,
     directory: &'a Directory,
     access: &'a Policy,
@@ -104,6 +107,7 @@ impl Facts<'_> {
         };
         let Some(actor) = &entry.server else { return Err(cannot_run(server, entry)) };
         let item = known(server, kind, name, self.catalog, entry)?;
+        self.keeps_to_itself(server).map_err(|error| Box::new(error.on(server).about(name)))?;
         let held = self.catalog.held(server, name).filter(|_| kind == ItemKind::Tool);
         let wanted = self
             .access
@@ -114,6 +118,18 @@ impl Facts<'_> {
             Box::new(Wanted { refusal, ..wanted })
         };
         Ok((actor.clone(), wanted.map(named)))
+    }
+
+    /// No credential of another server goes along, whatever else is allowed.
+    fn keeps_to_itself(&self, server: &ServerId) -> Result<(), CallError> {
+        let Some(owner) = outbound::offended(self.carried, server) else { return Ok(()) };
+        let text = format!(
+            "the arguments hold a credential of the server {owner}, which {server} must not get; nothing was sent"
+        );
+        let fix =
+            "take it out of the arguments; what this server needs belongs in `env` or `headers` of its entry";
+        let error = CallError::refused(ErrorCode::SecretInArguments, Phase::Policy, Origin::Caller, text);
+        Err(error.fix(fix))
     }
 }
 

@@ -15,7 +15,7 @@ use crate::catalog::pin::Book;
 use crate::config::child_env::Withheld;
 use crate::config::spec::ServerSpec;
 use crate::policy::lifecycle::Event;
-use crate::shaping::redact::Redactor;
+use crate::telemetry::Redaction;
 use crate::time::Monotonic;
 use crate::transport::kept::Kept;
 use crate::transport::{Connector, LinkFault, Root};
@@ -41,7 +41,7 @@ pub(crate) struct ServerArgs {
     /// Who merges the catalogues.
     pub registry: RegistryRef,
     /// Keeps secrets out of views and errors.
-    pub redactor: Arc<Redactor>,
+    pub redactor: Redaction,
     /// Closes when the process of the entry that this one replaces has left.
     pub replaced: Option<watch::Receiver<()>>,
     /// How often the lists of a server that does not announce changes are read again.

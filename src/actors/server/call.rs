@@ -16,7 +16,7 @@ use crate::id::{Generation, ServerId};
 use crate::policy::breaker::Loss;
 use crate::policy::budget::{Budget, Limit};
 use crate::policy::replay;
-use crate::shaping::redact::Redactor;
+use crate::telemetry::Redaction;
 use crate::time::Monotonic;
 use crate::transport::http::MirroredParams;
 use crate::transport::link::{Exchange, ExchangeFault, Link, Outbound, Reply};
@@ -58,7 +58,7 @@ pub(super) enum Turn {
 #[derive(Debug)]
 pub(super) struct Shared {
     pub server: ServerId,
-    pub redactor: Arc<Redactor>,
+    pub redactor: Redaction,
     pub withheld: Withheld,
     /// `breaker.count_tool_errors`
     pub count_tool_errors: bool,

@@ -46,7 +46,7 @@ impl ServerState {
 
     /// A text as it may stand in the history.
     pub(super) fn line(&self, text: &str) -> Line {
-        Line::new(&self.args.redactor, text)
+        Line::new(&self.args.redactor.now(), text)
     }
 
     /// Feeds an event that may start the server, for that reason.

@@ -13,6 +13,7 @@ use crate::catalog::pin::Book;
 use crate::id::{CallId, Generation};
 use crate::policy::breaker::Loss;
 use crate::policy::budget::Budget;
+use crate::policy::outbound::Carried;
 use crate::time::Monotonic;
 use crate::transport::link::Stale;
 use crate::transport::{ConnectError, Connection, LinkFault};
@@ -23,6 +24,8 @@ pub(crate) type ReplyPort = oneshot::Sender<Result<CallReply, CallError>>;
 /// One admitted call on its way to the server.
 #[derive(Debug)]
 pub(crate) struct Submission {
+    /// Credentials that its parameters hold, by their owners.
+    pub carried: Carried,
     /// What the caller wrote; on its way to a server, its target is direct.
     pub request: CallRequest,
     /// Where progress goes.

@@ -126,7 +126,7 @@ pub(super) fn failed(shared: &Shared, item: &str, error: ExchangeError, stderr: 
         ExchangeFault::Http { status, body } => answer_error(
             ErrorCode::HttpStatus,
             Ending::of_status(status),
-            format!("{server} answered HTTP {status}{}", first_line(&shared.redactor.text(&body))),
+            format!("{server} answered HTTP {status}{}", first_line(&shared.redactor.piece(&body))),
         ),
         ExchangeFault::NeedsAuth(text) => CallError::refused(
             ErrorCode::NeedsAuth,
@@ -182,10 +182,10 @@ fn lost(shared: &Shared, fault: &LinkFault, stderr: &str) -> CallError {
     };
     let tail = if from_fault.is_empty() { stderr } else { from_fault };
     if let Some(last) = tail.lines().rev().find(|line| !line.trim().is_empty()) {
-        text.push_str(&format!("; last stderr line: {}", shared.redactor.text(last)));
+        text.push_str(&format!("; last stderr line: {}", shared.redactor.piece(last)));
     }
     let look = format!("callboard mcp why {}", shell_word(server.as_str()));
-    let detail = fault.detail().map(|detail| shared.redactor.text(detail).into_owned());
+    let detail = fault.detail().map(|detail| shared.redactor.text(detail));
     let error = CallError::refused(ErrorCode::ConnectionLost, Phase::Await, Origin::Transport, text)
         .counting(Ending::ConnectionLost.class(false))
         .fix(cure::and(look, shared.withheld.hint(&shared.redactor.text(tail))));

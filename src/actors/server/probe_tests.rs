@@ -12,7 +12,7 @@ use crate::call::{CallLimits, CallRequest, ItemKind, Target};
 use crate::config::child_env::Withheld;
 use crate::id::{CallId, Generation, SessionId};
 use crate::policy::budget::Budget;
-use crate::shaping::redact::Redactor;
+use crate::telemetry::Redaction;
 use crate::time::Monotonic;
 use crate::transport::testpeer::peer;
 use crate::transport::{Attempt, Connector, LinkSettings, ProtocolChoice, connect};
@@ -32,7 +32,7 @@ async fn the_answer_of_a_probe_waits_until_it_is_booked_and_no_other_does() {
     let connection = connect(&connector, &settings, &Attempt::default()).await.unwrap();
     let shared = Arc::new(Shared {
         server: "s".into(),
-        redactor: Arc::new(Redactor::new(&[])),
+        redactor: Redaction::default(),
         withheld: Withheld::default(),
         count_tool_errors: false,
     });
@@ -49,6 +49,7 @@ async fn the_answer_of_a_probe_waits_until_it_is_booked_and_no_other_does() {
                 limits: CallLimits::default(),
                 grant: None,
             },
+            carried: Vec::new(),
             events: None,
             reply,
             permit: Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap(),

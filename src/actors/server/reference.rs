@@ -46,6 +46,7 @@ impl ServerRef {
         let (reply, answer) = oneshot::channel();
         let admitted = Monotonic::now();
         self.submit(Box::new(Submission {
+            carried: Vec::new(),
             request,
             events: None,
             reply,

@@ -17,7 +17,7 @@ const VIEW_TEXT_MAX: usize = 500;
 impl ServerState {
     /// Redacted, one line, without control characters.
     pub(super) fn clean(&self, text: &str) -> String {
-        let text = self.args.redactor.text(text);
+        let text = self.args.redactor.piece(text);
         one_line(&text, VIEW_TEXT_MAX)
     }
 
@@ -26,7 +26,7 @@ impl ServerState {
     pub(super) fn clean_lines(&self, text: &str) -> Vec<String> {
         let text = text.replace('\r', "\n");
         let text = printable(&text);
-        let text = self.args.redactor.text(&text);
+        let text = self.args.redactor.piece(&text);
         let lines = text.lines().map(|line| one_line(line, VIEW_TEXT_MAX)).filter(|line| !line.is_empty());
         let mut last: Vec<String> = lines.collect();
         last.drain(..last.len().saturating_sub(STDERR_LINES_MAX));

@@ -17,7 +17,7 @@ use crate::catalog::merge::Catalog;
 use crate::config::child_env::Withheld;
 use crate::config::spec::{NamingStyle, ServerSpec, TransportSpec};
 use crate::id::Generation;
-use crate::shaping::redact::Redactor;
+use crate::telemetry::Redaction;
 use crate::time;
 use crate::transport::link::Stale;
 use crate::transport::testpeer::peer;
@@ -71,7 +71,7 @@ impl Stage {
             remembered: None,
             view: view_out,
             registry: registry.clone(),
-            redactor: Arc::new(Redactor::new(&[])),
+            redactor: Redaction::default(),
             replaced: None,
             poll: None,
             kept: None,

@@ -18,7 +18,7 @@ use crate::config::child_env::Withheld;
 use crate::config::diff::Change;
 use crate::config::spec::{Entry, EntryState};
 use crate::id::{Generation, ServerId};
-use crate::shaping::redact::Redactor;
+use crate::telemetry::Redaction;
 use crate::time::{self, Monotonic};
 use crate::transport::kept::Kept;
 use crate::transport::{Connector, LinkFault, Root};
@@ -51,7 +51,7 @@ pub(crate) struct Planned {
 pub(crate) enum SupervisorMsg {
     /// Make the servers equal to this plan: only what changed restarts. Answered when
     /// every removed or replaced server is gone, with what became of each.
-    Apply(Vec<Planned>, Arc<Redactor>, oneshot::Sender<Vec<Change>>),
+    Apply(Vec<Planned>, Redaction, oneshot::Sender<Vec<Change>>),
     /// End all servers in parallel; answered when nothing is left.
     Shutdown(oneshot::Sender<()>),
     /// Have every server publish again: the registry was restarted.
@@ -109,7 +109,7 @@ pub(crate) struct SupervisorRef(pub ActorRef<SupervisorMsg>);
 
 impl SupervisorRef {
     /// Makes the servers equal to the plan; what became of each, sorted by name.
-    pub(crate) async fn apply(&self, plan: Vec<Planned>, redactor: Arc<Redactor>) -> Vec<Change> {
+    pub(crate) async fn apply(&self, plan: Vec<Planned>, redactor: Redaction) -> Vec<Change> {
         let (done, applied) = oneshot::channel();
         match self.0.cast(SupervisorMsg::Apply(plan, redactor, done)) {
             Ok(()) => applied.await.unwrap_or_default(),
@@ -217,12 +217,7 @@ impl Actor for SupervisorActor {
 }
 
 impl SupervisorState {
-    async fn apply(
-        &mut self,
-        plan: Vec<Planned>,
-        redactor: &Arc<Redactor>,
-        done: oneshot::Sender<Vec<Change>>,
-    ) {
+    async fn apply(&mut self, plan: Vec<Planned>, redactor: &Redaction, done: oneshot::Sender<Vec<Change>>) {
         let wanted: BTreeSet<ServerId> = plan.iter().map(|planned| planned.entry.id.clone()).collect();
         let mut gone: Vec<Leaving> = Vec::new();
         let mut changes = Vec::new();
@@ -269,7 +264,7 @@ impl SupervisorState {
     }
 
     /// Takes over one planned entry; returns what that means, and the actor that it replaces.
-    fn replace(&mut self, planned: Planned, redactor: &Arc<Redactor>) -> (Change, Option<Leaving>) {
+    fn replace(&mut self, planned: Planned, redactor: &Redaction) -> (Change, Option<Leaving>) {
         let id = planned.entry.id.clone();
         let old = self.children.get_mut(&id);
         if let Some(child) = old.filter(|child| child.runs_as(&planned)) {
@@ -349,7 +344,7 @@ impl SupervisorState {
                 child.running = Some((actor.get_id(), ServerRef::new(id, actor)));
             }
             Err(error) => {
-                let error = Line::new(&redactor, &error.to_string());
+                let error = Line::new(&redactor.now(), &error.to_string());
                 tracing::error!(server = %id, error = error.as_str(), "server actor could not be started");
                 child.running = None;
                 let text = "its actor could not be started, a bug of Callboard, please report it";
@@ -365,7 +360,8 @@ impl SupervisorState {
         };
         let Some(mut child) = self.children.remove(&id) else { return };
         // What a panic says may hold anything.
-        let error = child.args.as_ref().map(|args| Line::new(&args.redactor, error)).unwrap_or_default();
+        let error =
+            child.args.as_ref().map(|args| Line::new(&args.redactor.now(), error)).unwrap_or_default();
         tracing::error!(server = %id, error = error.as_str(), "server actor panicked");
         child.running = None;
         child.view.send_modify(|view| {

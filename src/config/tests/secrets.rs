@@ -5,7 +5,7 @@ use crate::config::effective::{effective, masked_entry};
 use crate::config::load::{Loaded, SecretSource};
 use crate::config::secret_store;
 use crate::config::secret_uses::uses;
-use crate::config::spec::SecretText;
+use crate::config::spec::{SecretText, ServerSet, ServerSpec, TransportSpec};
 
 fn redacted(loaded: &Loaded) -> Vec<&str> {
     loaded.servers.secrets.iter().map(SecretText::reveal).collect()
@@ -183,4 +183,50 @@ fn every_place_that_reads_a_secret_is_found_in_force_or_not() {
     assert_eq!(of_k, ["a args[1]", "a env.T"]);
     assert_eq!(places("L"), ["a env.T", "off headers.X-Key", "wait env.T"]);
     assert!(all["L"][2].source.ends_with(".mcp.json"));
+}
+
+/// Compiles only while `SecretText` can't be serialised: with an implementation of it, the method
+/// below would be ambiguous.
+#[test]
+fn a_secret_can_be_neither_serialised_nor_printed() {
+    trait Ambiguous<Marker> {
+        fn is_plain() -> bool {
+            true
+        }
+    }
+    impl<T: ?Sized> Ambiguous<()> for T {}
+    struct Serialisable;
+    impl<T: ?Sized + serde::Serialize> Ambiguous<Serialisable> for T {}
+    assert!(<SecretText as Ambiguous<_>>::is_plain());
+
+    let secret = SecretText::new("canary-value-1");
+    let held = (Some(secret.clone()), vec![("NAME".to_owned(), secret.clone())]);
+    let mut spec = ServerSpec::new(
+        "s",
+        TransportSpec::Stdio {
+            command: "x".into(),
+            args: vec![secret.clone()],
+            env: vec![("TOKEN".into(), secret.clone())],
+            cwd: None,
+        },
+    );
+    let stdio = format!("{spec:?} {spec:#?}");
+    spec.transport = TransportSpec::Http { url: secret.clone(), headers: vec![("X".into(), secret.clone())] };
+    let set = ServerSet {
+        secrets: vec![secret.clone()],
+        credentials: [(spec.id.clone(), vec![secret.clone()])].into(),
+        ..ServerSet::default()
+    };
+    let plan = crate::runtime::RuntimePlan {
+        servers: set.clone(),
+        host_env: [("TOKEN".to_owned(), "canary-value-1".to_owned())].into(),
+        ..crate::runtime::RuntimePlan::default()
+    };
+    for shown in [
+        format!("{secret} {secret:?} {secret:#?} {secret:>40} {held:?} {held:#?}"),
+        stdio,
+        format!("{spec:?} {set:?} {set:#?} {plan:?} {plan:#?}"),
+    ] {
+        assert!(shown.contains("[redacted]") && !shown.contains("canary"), "{shown}");
+    }
 }

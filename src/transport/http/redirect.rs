@@ -156,4 +156,67 @@ mod tests {
     fn credentials_and_queries_are_not_shown() {
         assert_eq!(shown(&url("https://user:pass@h:8/p?key=1#f")), "https://h:8/p");
     }
+
+    #[test]
+    fn configured_headers_go_to_no_other_origin_in_any_of_hundreds_of_spellings() {
+        // A request is sent where the verdict says, with all headers, or not at all.
+        let froms = [
+            "http://h.example/mcp",
+            "https://h.example/mcp",
+            "https://h.example:8443/a/b?k=v",
+            "http://127.0.0.1:80/mcp",
+            "http://[::1]:9/mcp",
+        ];
+        let elsewhere = [
+            "http://evil.example/mcp",
+            "https://evil.example/",
+            "//evil.example/mcp",
+            "\\\\evil.example/mcp",
+            "/\\evil.example/mcp",
+            "http:\\\\evil.example",
+            "http://h.example@evil.example/",
+            "http://h.example:80@evil.example/",
+            "https://h.example.evil.example/mcp",
+            "https://h.example.:8443/a",
+            "http://xn--h-example/",
+            "ftp://h.example/mcp",
+            "http://h.example:81/mcp",
+            "https://h.example:444/mcp",
+            "http://2130706434/",
+            "http://0x7f000002/mcp",
+            "http://127.0.0.1.evil.example/",
+            "http://[::2]:9/mcp",
+            "http://[::1]:10/mcp",
+            "\thttp://evil.example/",
+            "javascript:alert(1)",
+            "file:///etc/passwd",
+            "data:text/plain,x",
+            "http://evil.example#http://h.example/",
+            "http://evil.example?@h.example/",
+        ];
+        let mut cases = 0;
+        for from in froms.map(url) {
+            for to in elsewhere {
+                for status in [301, 302, 303, 307, 308] {
+                    for post in [true, false] {
+                        let verdict = verdict(&from, status, Some(to), post, 0);
+                        assert!(
+                            matches!(verdict, Hop::Refuse(_)),
+                            "{from} to {to} with {status}: {verdict:?}"
+                        );
+                        cases += 1;
+                    }
+                }
+            }
+            // The same origin in other words.
+            for same in ["?x=1", "/other", "./a/../b", "#part"] {
+                let Hop::Follow(to) = verdict(&from, 307, Some(same), true, 0) else {
+                    panic!("{from} to {same}")
+                };
+                assert!(same_origin(&from, &to) && to.fragment().is_none());
+                cases += 1;
+            }
+        }
+        assert!(cases >= 200, "{cases}");
+    }
 }
