@@ -97,6 +97,11 @@ impl Ctx {
         self.redaction.text(&printable(text))
     }
 
+    /// As `clean`, for one of several messages: half a secret at its end is hidden too.
+    pub fn clean_piece(&self, text: &str) -> String {
+        self.redaction.piece(&printable(text))
+    }
+
     /// The entry of that name, or the failure that names the closest one and the files that
     /// could not be read.
     pub fn entry(&self, name: &str) -> Result<&Entry, Failure> {

@@ -218,7 +218,7 @@ async fn send(
             }
             Some(event) = course.next() => {
                 if let CallEvent::Progress(params) = event {
-                    progress = ctx.clean(&progress_text(&params));
+                    progress = ctx.clean_piece(&progress_text(&params));
                 }
             }
             _ = tick.tick(), if shows => {}

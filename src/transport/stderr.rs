@@ -42,18 +42,26 @@ impl StderrRing {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).total
     }
 
-    /// Everything that is kept, as text; long lines are cut.
+    /// Everything that is kept, as text; long lines are cut between words, and of a line whose front
+    /// fell out nothing is left: half a secret could not be told from text.
     pub fn text(&self) -> String {
-        let bytes: Vec<u8> = {
+        let (bytes, cut): (Vec<u8>, bool) = {
             let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            kept.bytes.iter().copied().collect()
+            (kept.bytes.iter().copied().collect(), kept.total > kept.bytes.len() as u64)
         };
-        let text = String::from_utf8_lossy(&bytes);
+        let first = match cut {
+            true => memchr::memchr2(b'\n', b'\r', &bytes).map_or(bytes.len(), |at| at + 1),
+            false => 0,
+        };
+        let text = String::from_utf8_lossy(&bytes[first..]);
         let mut out = String::with_capacity(text.len());
         for line in text.split(['\n', '\r']).filter(|line| !line.trim().is_empty()) {
             let mut end = line.len().min(STDERR_LINE_MAX);
             while !line.is_char_boundary(end) {
                 end -= 1;
+            }
+            if end < line.len() {
+                end = line[..end].rfind(char::is_whitespace).unwrap_or_default();
             }
             out.push_str(&line[..end]);
             out.push('\n');
@@ -135,6 +143,19 @@ mod tests {
         ring.push(b"\r50%\r100%");
         assert!(ring.text().len() <= STDERR_KEPT_MAX);
         assert_eq!(ring.tail(1), "100%");
+    }
+
+    #[test]
+    fn a_cut_leaves_no_half_of_a_word() {
+        let ring = StderrRing::default();
+        ring.push(format!("{}secret-in-the-way\nlast\n", "a bc ".repeat(STDERR_LINE_MAX / 5)).as_bytes());
+        assert!(!ring.text().contains("sec") && ring.text().ends_with("a bc\nlast\n"), "{}", ring.text());
+        ring.push(format!("{} secret-in-the-way", "x".repeat(STDERR_KEPT_MAX - 27)).as_bytes());
+        assert!(!ring.text().contains("ast"));
+        let ring = StderrRing::default();
+        ring.push(b"secret-in-the-way\n");
+        ring.push(format!("{}\nlast", "word ".repeat((STDERR_KEPT_MAX - 10) / 5)).as_bytes());
+        assert!(!ring.text().contains("way"), "{:.40}", ring.text());
     }
 
     #[test]

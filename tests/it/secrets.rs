@@ -128,7 +128,7 @@ fn no_channel_of_the_program_shows_a_canary_in_any_encoding() {
         let cage = Cage::new(from);
         let said: String = cage.canaries.iter().map(|value| forms(value).join(" ") + "\n").collect();
         let text = format!("text={said}");
-        // A channel is the words, and whether its stdout is a result, which scripts get byte for byte.
+        // A channel is the words (the audit's verbs are to join), and whether its stdout is a result, which scripts get byte for byte.
         let channels: [(&[&str], bool); 17] = [
             (&["mcp", "call", "s", "echo", &text, "-y"], false),
             (&["mcp", "call", "s", "echo", &text, "-y", "--json", "--log-level", "trace"], true),

@@ -195,8 +195,8 @@ impl Redactor {
         };
         let (front, back) = (ends(Patterns::ended), text.len() - ends(Patterns::begun));
         // A known value is text, but its encodings may be cut anywhere: whole characters go.
-        spans.push(0..text.ceil_char_boundary(front));
-        spans.push(text.floor_char_boundary(back)..text.len());
+        spans.push(0..boundary(text, front, |at| at + 1));
+        spans.push(boundary(text, back, |at| at.saturating_sub(1))..text.len());
         spans.retain(|span| !span.is_empty());
         replace_in(text, spans)
     }
@@ -243,6 +243,14 @@ impl Redactor {
         }
         spans
     }
+}
+
+/// The next boundary of a character from `at` on, in the direction of `step`.
+fn boundary(text: &str, mut at: usize, step: fn(usize) -> usize) -> usize {
+    while !text.is_char_boundary(at) {
+        at = step(at);
+    }
+    at
 }
 
 fn replace_in(text: &str, spans: Vec<Range<usize>>) -> Cow<'_, str> {

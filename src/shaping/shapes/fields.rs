@@ -200,6 +200,10 @@ fn private_key(text: &[u8], at: usize) -> Option<Range<usize>> {
     if !kind.iter().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || *b == b' ') {
         return None;
     }
+    // In code the words alone are compared.
+    if !byte(text, from + 5).is_some_and(|b| b.is_ascii_whitespace() || b == b'\\') {
+        return None;
+    }
     let end = while_at(text, from + 5, VALUE_LEN_MAX, |b| b != b'-');
     Some(whole(text, from + 5, end))
 }
@@ -422,9 +426,13 @@ impl Context {
             // The words around a header are used in plain English too.
             return !is_prose(value) || looks_secret(value);
         }
+        let cookie = name.to_ascii_lowercase().contains("cookie");
+        if !self.quoted && self.tie == Tie::Colon && (is_code(value) || cookie && !is_cookie(value)) {
+            return false;
+        }
         let sure = match (self.kind, self.tie) {
             (Kind::Maybe, _) => false,
-            _ if self.quoted => !is_prose(value),
+            _ if self.quoted => !is_prose(value) && !(name.ends_with("oken") && is_short_word(value)),
             (_, Tie::Equals) => self.loud,
             (_, Tie::Colon) => false,
         };
@@ -443,10 +451,11 @@ fn is_value_of_its_own(value: &[u8], kind: Kind) -> bool {
         Kind::Maybe => LEN_MIN_MAYBE,
     };
     let digits = value.iter().any(u8::is_ascii_digit);
+    let hash = matches!(value.len(), 32 | 40 | 64) && value.iter().all(u8::is_ascii_hexdigit);
     let code = value.windows(2).any(|two| two == b"::" || two == b"->") || value.starts_with(b"self.");
     let number = value.iter().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b':' | b'_' | b'-'));
     let random = looks_secret(value) && (kind != Kind::Maybe || digits);
-    value.len() >= len_min && random && !code && !(number && kind == Kind::Maybe)
+    value.len() >= len_min && random && !code && !((number || hash) && kind == Kind::Maybe)
 }
 
 /// What stands for a value that is elsewhere, or for none.
@@ -467,6 +476,29 @@ fn is_reference(value: &[u8]) -> bool {
         || value.strip_prefix(b"$").is_some_and(|name| {
             name.iter().all(|b| b.is_ascii_uppercase() || matches!(b, b'_' | b'0'..=b'9'))
         })
+}
+
+/// An identifier, or what else stands behind a colon in code: a type, a field of something.
+fn is_code(value: &[u8]) -> bool {
+    const CAMEL_LEN_MAX: usize = 40;
+    const DIGITS_MAX: usize = 3;
+    let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
+    let name = value
+        .iter()
+        .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b':' | b'*' | b'?' | b'!'));
+    let joined = value.iter().any(|b| matches!(b, b'_' | b'.'));
+    name && (digits == 0 && value.len() < CAMEL_LEN_MAX || joined && digits <= DIGITS_MAX)
+}
+
+/// `name=value` comes first.
+fn is_cookie(value: &[u8]) -> bool {
+    let first = value.split(|b| b.is_ascii_whitespace() || matches!(b, b';' | b',')).next();
+    first.is_some_and(|pair| pair.contains(&b'='))
+}
+
+/// The kind of a token that a parser talks about.
+fn is_short_word(value: &[u8]) -> bool {
+    value.len() < 8 && value.iter().all(u8::is_ascii_lowercase)
 }
 
 /// Several words: a text about the field.
