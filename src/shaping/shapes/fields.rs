@@ -432,7 +432,7 @@ impl Context {
         }
         let sure = match (self.kind, self.tie) {
             (Kind::Maybe, _) => false,
-            _ if self.quoted => !is_prose(value) && !(name.ends_with("oken") && is_short_word(value)),
+            _ if self.quoted => !(is_prose(value) || name.ends_with("oken") && is_short_word(value)),
             (_, Tie::Equals) => self.loud,
             (_, Tie::Colon) => false,
         };
