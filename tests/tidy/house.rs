@@ -38,7 +38,12 @@ pub(crate) fn choke_points(tree: &Tree) -> Vec<String> {
             if file.is_test(token.at) || !called {
                 continue;
             }
-            if token.text == "reveal" && !known && tokens.get(at + 1).is_some_and(|next| next.text != "::") {
+            let of_module = at > 1 && tokens[at - 2].text == "reveal";
+            if token.text == "reveal"
+                && !known
+                && !of_module
+                && tokens.get(at + 1).is_some_and(|next| next.text != "::")
+            {
                 found.push(format!(
                     "{}: a secret is looked into; list the file and say why",
                     file.place(token.at)

@@ -3,6 +3,7 @@
 //! is hidden is the value, never the words around it. Called by `redact` only.
 
 mod fields;
+mod values;
 mod vendors;
 
 use std::ops::Range;
