@@ -13,12 +13,13 @@ const HEIRS: [(&str, &str, &str); 1] =
     [("ServerView", "supervisor", "speaks for a server whose actor failed for good, after its end")];
 
 /// Who may look into a secret, and what for. Everything else passes it on unseen.
-const REVEALERS: [(&str, &str); 11] = [
+const REVEALERS: [(&str, &str); 12] = [
     ("src/cli/doctor.rs", "tries out what is configured"),
     ("src/cli/once.rs", "writes the entry of a server that runs once"),
     ("src/config/child_env.rs", "makes the environment of a child"),
     ("src/config/literal.rs", "compares literals"),
     ("src/config/load/world.rs", "expands stored secrets"),
+    ("src/config/reveal.rs", "shows entries as written; its own function of that name"),
     ("src/config/secret.rs", "collects what the redactor has to know"),
     ("src/config/secret_store.rs", "is the file of stored secrets"),
     ("src/config/validate.rs", "checks addresses and headers"),
