@@ -19,7 +19,7 @@ const REVEALERS: [(&str, &str); 12] = [
     ("src/config/child_env.rs", "makes the environment of a child"),
     ("src/config/literal.rs", "compares literals"),
     ("src/config/load/world.rs", "expands stored secrets"),
-    ("src/config/reveal.rs", "shows entries as written; its own function of that name"),
+    ("src/config/reveal.rs", "finds the credentials of an address that is shown as written"),
     ("src/config/secret.rs", "collects what the redactor has to know"),
     ("src/config/secret_store.rs", "is the file of stored secrets"),
     ("src/config/validate.rs", "checks addresses and headers"),
