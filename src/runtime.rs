@@ -71,6 +71,8 @@ pub struct RuntimePlan {
     pub roots: Vec<PathBuf>,
     /// How stdio servers are guarded; `None`: each has a process group and nothing more.
     pub guard: Option<Guarding>,
+    /// The user's own folder of Callboard, which no confined server is given.
+    pub own: Option<PathBuf>,
     /// Where the revisions that servers spoke are remembered between runs; `None` forgets.
     pub memory: Option<PathBuf>,
     /// The folder in which what servers offer is kept between runs; `None` forgets.
@@ -117,6 +119,7 @@ impl Default for RuntimePlan {
             env_passthrough: Vec::new(),
             roots: Vec::new(),
             guard: None,
+            own: None,
             memory: None,
             catalogs: None,
             pins: None,
@@ -144,6 +147,7 @@ impl RuntimePlan {
             host_env: env.to_map(),
             env_passthrough: settings.env_passthrough.clone(),
             roots: settings.roots.clone(),
+            own: home.map(std::path::Path::to_path_buf),
             memory: home.map(memory::file),
             catalogs: home.map(kept::folder),
             pins: PinsAt::of(loaded),

@@ -183,6 +183,8 @@ pub struct ServerView {
     pub pid: Option<u32>,
     /// Process id of the guard that ends the child's whole tree; `None` without one.
     pub guard_pid: Option<u32>,
+    /// How it is confined, in words; `None` when it is not.
+    pub sandbox: Option<Arc<str>>,
     /// `stdio` or `http`.
     pub transport: &'static str,
     /// Negotiated revision.
@@ -284,6 +286,7 @@ impl ServerView {
             breaker: BreakerView::default(),
             pid: None,
             guard_pid: None,
+            sandbox: None,
             transport,
             revision: None,
             remember: None,

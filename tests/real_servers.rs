@@ -202,6 +202,31 @@ fn everything_is_carried_unchanged_over_streamable_http() {
     compare_with_direct_client("everything", &Launch::Http(server.url.clone()), &bench);
 }
 
+/// Servers of npm and of PyPI answer in a sandbox as they do without: their programs, scripts,
+/// interpreters and libraries are found, their working folder is theirs.
+#[test]
+fn real_servers_work_in_a_sandbox() {
+    let bench = Bench::new();
+    for (name, cwd) in [("everything", "files"), ("filesystem", "files"), ("git", "repo"), ("time", "files")]
+    {
+        let Some(launch) = bench.real(name) else { return };
+        let calls = calls(name, &bench);
+        let theirs = direct(&launch, &calls, &[], &[]);
+        let levels: &[&str] = if name == "everything" { &["fs", "fs+net"] } else { &["fs"] };
+        for level in levels {
+            let mut entry = launch.entry();
+            entry["sandbox"] = json!(level);
+            entry["cwd"] = json!(bench.path(cwd));
+            let config = bench.config(name, &[(name, entry)]);
+            let some = if *level == "fs" { calls.len() } else { 1 };
+            for ((tool, arguments), theirs) in calls.iter().zip(&theirs.calls).take(some) {
+                let ours = config.result(&["call", name, tool, &arguments.to_string()]);
+                assert_eq!(without_clock(&ours), without_clock(theirs), "{name} {level} {tool} {arguments}");
+            }
+        }
+    }
+}
+
 /// One configuration with healthy and broken servers: each is shown as it is, in time, and what is
 /// healthy works.
 #[test]

@@ -118,6 +118,7 @@ fn launch(load: Load) -> StdioLaunch {
         env: Vec::new(),
         cwd: None,
         guard: None,
+        sandbox: None,
     }
 }
 

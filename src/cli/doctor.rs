@@ -254,7 +254,16 @@ fn of_entry(ctx: &Ctx, entry: &Entry) -> Vec<Finding> {
         findings.push(Finding::new("duplicates", Level::Note, message));
     }
     match &entry.state {
-        EntryState::Ready(spec) => findings.extend(command(ctx, entry, &spec.transport)),
+        EntryState::Ready(spec) => {
+            findings.extend(command(ctx, entry, &spec.transport));
+            findings.extend(guard::level(spec).map(|level| {
+                match level {
+                    Ok(level) => Finding::new("sandbox", Level::Ok, format!("{name}: {level}")),
+                    Err(lack) => Finding::new("sandbox", Level::Error, format!("{name}: {lack}"))
+                        .fix("use a kernel that can, or \"sandbox\": \"off\" to run it unconfined"),
+                }
+            }));
+        }
         EntryState::Pending => {
             let (message, fix) = ctx.pending(entry);
             findings.push(Finding::new("approval", Level::Warning, message).fix(fix));

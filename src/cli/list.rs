@@ -21,6 +21,7 @@ use crate::config::effective::{Setting, effective, masked_entry, state_word};
 use crate::config::spec::{Entry, EntryState, Issue, Scope, Severity, Source};
 use crate::id::ServerId;
 use crate::shaping::render::printable;
+use crate::transport::guard;
 use crate::view::{label, named};
 
 /// What is shown when nothing is configured.
@@ -92,6 +93,8 @@ struct EntryView<'a> {
     transport: &'a str,
     source: SourceView<'a>,
     shadows: Vec<SourceView<'a>>,
+    /// How it would be confined on this machine, in words.
+    sandbox: Option<String>,
     summary: &'a str,
     entry_sha256: &'a str,
     /// Tools that were held when it was last seen; none when it was never seen.
@@ -110,12 +113,19 @@ impl<'a> From<&'a Entry> for EntryView<'a> {
             transport: entry.transport,
             source: (&entry.source).into(),
             shadows: entry.shadows.iter().map(SourceView::from).collect(),
+            sandbox: confined(entry),
             summary: &entry.summary,
             entry_sha256: &entry.hash,
             tools_held: None,
             issues: entry.issues.iter().map(IssueView::from).collect(),
         }
     }
+}
+
+/// The level of confinement that an entry would run with, or why it would not run.
+fn confined(entry: &Entry) -> Option<String> {
+    let EntryState::Ready(spec) = &entry.state else { return None };
+    guard::level(spec).map(|level| level.unwrap_or_else(|lack| lack))
 }
 
 #[derive(Serialize)]
@@ -295,6 +305,7 @@ fn entry_text(ctx: &Ctx, entry: &Entry, style: Style) -> Shown {
         None => Vec::new(),
     };
     rows.extend(keys.iter().map(|(key, value)| (key.as_str(), Field::new(clean(value)))));
+    rows.push(("confined", Field::new(confined(entry).map(|level| ctx.clean(&level)).unwrap_or_default())));
     rows.push(("warning", Field::toned(dangers.join("\n"), Tone::Warn)));
     let issues: Vec<String> = entry.issues.iter().map(|issue| ctx.clean(&issue_text(issue))).collect();
     rows.push(("issues", Field::toned(issues.join("\n"), Tone::Warn)));

@@ -169,6 +169,7 @@ pub fn why_text(view: &ServerView, whole: &WhyView, now: SystemTime, style: Styl
         ("fault", Field::new(whose)),
         ("why", Field::new(&verdict.text)),
         ("next", Field::new(next)),
+        ("sandbox", Field::new(view.sandbox.as_deref().unwrap_or_default())),
         ("fix", Field::toned(verdict.fix.clone().unwrap_or_default(), Tone::Good)),
     ];
     let mut parts = vec![format!(

@@ -227,6 +227,7 @@ fn grants(definition: &Definition, raw: &RawServer) -> Vec<String> {
     if !raw.env_passthrough.is_empty() {
         grants.push(format!("env_passthrough: {}", raw.env_passthrough.join(", ")));
     }
+    // Whatever it says is shown: one that names paths may be weaker than it looks.
     if let Some(sandbox) = definition.value.get("sandbox").filter(|sandbox| !sandbox.is_null()) {
         grants.push(format!("sandbox: {sandbox}"));
     }

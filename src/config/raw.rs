@@ -276,7 +276,7 @@ fn read_policy(fields: &mut Fields<'_>, server: &mut RawServer) {
 }
 
 fn read_sandbox(fields: &mut Fields<'_>) -> Sandbox {
-    let sandbox = match fields.value("sandbox") {
+    match fields.value("sandbox") {
         None => Sandbox::Off,
         Some(Value::Object(_)) => fields
             .object("sandbox", SANDBOX_KEYS, |inner| Sandbox::Custom {
@@ -293,13 +293,7 @@ fn read_sandbox(fields: &mut Fields<'_>) -> Sandbox {
                 _ => Sandbox::Off,
             }
         }
-    };
-    if sandbox != Sandbox::Off {
-        // Running it unconfined would break a promise; so it doesn't run.
-        let fix = "remove it, or write \"off\" to run the server unconfined";
-        fields.error(IssueCode::NotYet, "sandbox", "servers can't be confined yet", Some(fix));
     }
-    sandbox
 }
 
 fn read_overrides(fields: &mut Fields<'_>) -> Overrides {

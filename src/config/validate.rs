@@ -11,7 +11,9 @@ use super::host::HostSettings;
 use super::issue::{Issue, IssueCode, Severity};
 use super::raw::{RawServer, RawTarget};
 use super::secret::Collector;
-use super::spec::{BreakerSpec, Limits, RestartSpec, Scope, SecretText, ServerSpec, Timeouts, TransportSpec};
+use super::spec::{
+    BreakerSpec, Limits, RestartSpec, Sandbox, Scope, SecretText, ServerSpec, Timeouts, TransportSpec,
+};
 use super::suggest;
 use crate::id::ServerId;
 
@@ -361,7 +363,32 @@ impl Resolver<'_> {
         Some((name.to_owned(), SecretText::new(text)))
     }
 
+    /// The sandbox with its paths expanded and absolute; relative ones are below the working folder.
+    fn sandbox(&mut self, raw: &Sandbox, transport: &TransportSpec) -> Sandbox {
+        let Sandbox::Custom { read, write, net } = raw else { return raw.clone() };
+        let base = match transport {
+            TransportSpec::Stdio { cwd: Some(cwd), .. } => cwd.clone(),
+            _ => self.context.cwd.to_path_buf(),
+        };
+        let mut paths = |key: &str, list: &[String]| -> Vec<String> {
+            let mut found = Vec::with_capacity(list.len());
+            for (index, path) in list.iter().enumerate() {
+                let within = format!("sandbox.{key}[{index}]");
+                let text = self.expand(&within, path).map(|expanded| expanded.text);
+                let Some(path) = text.and_then(|text| self.tilde(&within, text)) else { continue };
+                if path.trim().is_empty() {
+                    self.error(IssueCode::Value, &within, "is empty", Some("name a path".into()));
+                }
+                let path = base.join(path);
+                found.push(path.components().collect::<PathBuf>().to_string_lossy().into_owned());
+            }
+            found
+        };
+        Sandbox::Custom { read: paths("read", read), write: paths("write", write), net: *net }
+    }
+
     fn spec(&mut self, raw: &RawServer, hash: &str, transport: TransportSpec) -> ServerSpec {
+        let sandbox = self.sandbox(&raw.sandbox, &transport);
         let (own, host) = (&raw.overrides, self.context.settings);
         let timeouts = Timeouts {
             idle: own.idle.unwrap_or(host.timeouts.idle),
@@ -418,7 +445,7 @@ impl Resolver<'_> {
             watch: raw.watch.clone(),
             sharing: raw.sharing,
             env_passthrough: raw.env_passthrough.clone(),
-            sandbox: raw.sandbox.clone(),
+            sandbox,
         }
     }
 }

@@ -17,5 +17,6 @@ pub mod pause;
 pub mod refresh;
 pub mod replay;
 pub mod restart;
+pub mod sandbox;
 pub mod share;
 pub mod verbs;

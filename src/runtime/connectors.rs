@@ -16,6 +16,7 @@ use crate::config::child_env::{Withheld, child_env};
 use crate::config::secret::{Collector, is_ordinary_variable};
 use crate::config::spec::{Entry, EntryState, SecretText, ServerSpec, StartMode, TransportSpec};
 use crate::id::ServerId;
+use crate::policy::sandbox::confinement;
 use crate::transport::kept::{Kept, KeptAll};
 use crate::transport::memory::Revisions;
 use crate::transport::{Connector, HttpEndpoint, LinkFault, Root, StdioLaunch};
@@ -116,6 +117,11 @@ fn autostart(plan: &RuntimePlan, entry: &Entry, is_known: bool) -> Autostart {
     }
 }
 
+/// The user's home, as this process was told.
+fn home(plan: &RuntimePlan) -> Option<&Path> {
+    plan.host_env.get("HOME").map(Path::new).filter(|home| home.is_absolute())
+}
+
 fn connector(plan: &RuntimePlan, spec: &ServerSpec) -> Result<Connector, LinkFault> {
     match &spec.transport {
         TransportSpec::Stdio { command, args, cwd, .. } => Ok(Connector::Stdio(StdioLaunch {
@@ -124,6 +130,7 @@ fn connector(plan: &RuntimePlan, spec: &ServerSpec) -> Result<Connector, LinkFau
             env: child_env(&plan.host_env, spec, &plan.env_passthrough),
             cwd: cwd.clone(),
             guard: plan.guard.clone(),
+            sandbox: confinement(spec, home(plan), plan.own.as_deref()).map(Arc::new),
         })),
         TransportSpec::Http { url, headers } => Ok(Connector::Http(HttpEndpoint {
             url: url.reveal().to_owned(),

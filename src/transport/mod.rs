@@ -36,6 +36,7 @@ use tokio::sync::{Notify, mpsc};
 use self::handshake::{CarrierKind, Established, HandshakeError};
 use self::inbound::{Inbound, InboundEnds};
 use self::link::{Carrier, Link, LinkEvent};
+use crate::policy::sandbox::Confinement;
 use crate::time;
 use crate::wire::era::Revision;
 
@@ -75,6 +76,8 @@ pub struct StdioLaunch {
     pub cwd: Option<PathBuf>,
     /// What ends its whole tree; `None`: it has a process group and nothing more.
     pub guard: Option<guard::Guarding>,
+    /// What it may touch; `None`: what its user may. Kept by the guard, so there must be one.
+    pub sandbox: Option<Arc<Confinement>>,
 }
 
 impl std::fmt::Debug for StdioLaunch {

@@ -12,9 +12,12 @@ use tokio::process::{Child, Command};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{LinkFault, StdioLaunch};
+use crate::policy;
 
 /// How the fault of a program that is not there begins: it has a cure of its own.
 pub const COMMAND_NOT_FOUND: &str = "command not found";
+/// How the fault of a sandbox begins: it has a cure of its own.
+pub const SANDBOX: &str = "sandbox: ";
 /// How long what a server without a guard left behind may take after TERM.
 const GROUP_GRACE: Duration = Duration::from_millis(1500);
 /// Longest wait for a killed server; the kernel may hold it for longer.
@@ -62,6 +65,8 @@ pub(super) enum StartFault {
     Cwd(io::Error),
     /// The program can't be run.
     Exec(io::Error),
+    /// The confinement can't be kept, or makes no sense.
+    Sandbox(String),
     /// Arguments and environment are longer than any system takes.
     TooLong,
     /// The guard, or what carries a server: this machine's fault.
@@ -106,6 +111,7 @@ impl StartFault {
                 LinkFault::Config(format!("{program} is not an executable this system can run"))
             }
             Self::Exec(error) => LinkFault::Network(format!("starting {program} failed: {error}")),
+            Self::Sandbox(text) => LinkFault::Config(format!("{SANDBOX}{text}")),
             Self::TooLong => {
                 LinkFault::Config(format!("the arguments and variables of {program} are too long"))
             }
@@ -158,6 +164,9 @@ impl Process {
         launch: &StdioLaunch,
         place: Option<OwnedSemaphorePermit>,
     ) -> Result<(Self, Pipes), StartFault> {
+        if let Some(fault) = unkept(launch) {
+            return Err(StartFault::Sandbox(fault));
+        }
         #[cfg(target_os = "linux")]
         if let Some(guarding) = &launch.guard {
             let (guarded, pipes) = super::guard::host::start(launch, guarding, place).await?;
@@ -224,6 +233,15 @@ impl Process {
             Self::Guarded(guarded) => guarded.emptied().await,
         }
     }
+}
+
+/// Why a confined server would run with less than it asks for; nothing is started then.
+fn unkept(launch: &StdioLaunch) -> Option<String> {
+    let plan = launch.sandbox.as_ref()?;
+    if launch.guard.is_none() || !cfg!(target_os = "linux") {
+        return Some(format!("\"{}\" needs the guard process, which is not there", plan.asked));
+    }
+    policy::sandbox::lacking(plan, super::guard::powers())
 }
 
 /// A child with a process group of its own: what leaves the group, and what outlives a killed
@@ -312,6 +330,7 @@ mod tests {
                 env: Vec::new(),
                 cwd: cwd.map(PathBuf::from),
                 guard: None,
+                sandbox: None,
             };
             fault.into_fault(&launch).to_string()
         };

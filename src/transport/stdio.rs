@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::inbound::Inbound;
 use super::pipe::{self, ChildEnd, PipeCarrier, PipeWriter, STOP_ASKS_MAX};
-pub use super::process::COMMAND_NOT_FOUND;
+pub use super::process::{COMMAND_NOT_FOUND, SANDBOX};
 use super::process::{Ended, Pipes, Process};
 use super::stderr::{self, StderrRing};
 use super::{LinkFault, LinkSettings, StdioLaunch, task};

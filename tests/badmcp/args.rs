@@ -148,6 +148,8 @@ flags! {
         exit_only_on_eof: bool = "--exit-only-on-eof" "";
         /// start a helper that sleeps for an hour and inherits all pipes; its pid goes to the trace
         fork_grandchild: bool = "--fork-grandchild" "";
+        /// before anything else, try to get out to what the JSON in FILE names; see `escape.rs`
+        escape: Option<PathBuf> = "--escape" "FILE";
         /// close stdout and exit 0 after MS without a running call
         self_close_idle: Option<u64> = "--self-close-idle" "MS";
     }

@@ -14,6 +14,7 @@ mod calls;
 mod catalog;
 mod conn;
 mod control;
+mod escape;
 mod http;
 mod life;
 mod methods;
@@ -38,6 +39,10 @@ fn main() {
             std::process::exit(64);
         }
     };
+    if let Some(Err(e)) = flags.escape.as_deref().map(escape::try_all) {
+        life::complain(&format!("badmcp: --escape: {e}"));
+        std::process::exit(66);
+    }
     let over_http = flags.http.on();
     let server = match server::Server::new(flags) {
         Ok(server) => Arc::new(server),

@@ -10,6 +10,7 @@
 mod guard_death;
 mod host_death;
 mod reports;
+mod sandbox;
 mod starts;
 mod stops;
 #[expect(dead_code, unused_imports, reason = "it serves the integration tests, which use more of it")]

@@ -3,7 +3,7 @@
 
 use crate::config::child_env::Withheld;
 use crate::transport::LinkFault;
-use crate::transport::stdio::COMMAND_NOT_FOUND;
+use crate::transport::stdio::{COMMAND_NOT_FOUND, SANDBOX};
 
 /// The cure of a failed start or an unexpected end, if there is one. `stderr` is what the child
 /// wrote last; nothing of it gets into the text but names of variables.
@@ -12,6 +12,9 @@ pub(super) fn of(fault: &LinkFault, stderr: &str, withheld: &Withheld) -> Option
         LinkFault::Config(text) if text.starts_with(COMMAND_NOT_FOUND) => {
             Some("install it, put its folder on PATH, or write an absolute path".to_owned())
         }
+        LinkFault::Config(text) if text.starts_with(SANDBOX) => Some(
+            "correct `sandbox` or `cwd` of the entry; \"sandbox\": \"off\" runs it unconfined".to_owned(),
+        ),
         LinkFault::Config(_) => Some("correct the entry, then run the command again".to_owned()),
         LinkFault::NeedsAuth(_) => Some("set `headers` or `bearer_token_env` of this server".to_owned()),
         LinkFault::Unreachable { cure, .. } | LinkFault::Misfit { cure, .. } => Some((*cure).to_owned()),

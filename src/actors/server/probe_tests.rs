@@ -41,7 +41,6 @@ async fn the_answer_of_a_probe_waits_until_it_is_booked_and_no_other_does() {
         let target = Target::Direct { server: "s".into(), kind: ItemKind::Tool, name: "one".to_owned() };
         let (reply, mut answer) = oneshot::channel();
         let submission = Submission {
-            carried: Vec::new(),
             request: CallRequest {
                 id: CallId::fresh(),
                 session: SessionId(0),

@@ -5,6 +5,7 @@ use crate::actors::server::Autostart;
 use crate::config::spec::{Entry, EntryState, Trust};
 use crate::id::shell_word;
 use crate::time;
+use crate::transport::guard;
 use crate::view::{LifeState, ParkReason, ServerView, label};
 
 /// The view of an entry before its actor said anything. One that starts by itself is shown as
@@ -45,6 +46,9 @@ pub(crate) fn initial_view(entry: &Entry, autostart: Autostart) -> ServerView {
         why,
         fix,
         trust: spec.map_or(Trust::Untrusted, |spec| spec.trust),
+        sandbox: spec
+            .and_then(|spec| guard::level(spec))
+            .map(|level| level.unwrap_or_else(|lack| lack).into()),
         warnings: entry.issues.iter().map(ToString::to_string).collect(),
         required: entry.required,
         ..ServerView::unknown(id.clone(), entry.transport, state, time::wall())

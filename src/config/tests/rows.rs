@@ -5,7 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::desk::{Desk, entry, errors, load_one, spec, warnings};
-use crate::config::spec::{EntryState, Protocol, Rate, Sharing, StartMode, Timeouts, TransportSpec, Trust};
+use crate::config::spec::{
+    EntryState, Protocol, Rate, Sandbox, Sharing, StartMode, Timeouts, TransportSpec, Trust,
+};
 
 fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -242,11 +244,20 @@ fn keys_that_nothing_goes_by_yet_say_so() {
 }
 
 #[test]
-fn a_sandbox_that_can_not_be_kept_is_refused_rather_than_ignored() {
-    for sandbox in [r#""fs""#, r#""fs+net""#, r#"{"read": ["/a"], "write": [], "net": false}"#] {
-        let text = refused(&format!("{{\"command\": \"x\", \"sandbox\": {sandbox}}}"));
-        assert!(text.contains("sandbox: servers can't be confined yet"), "{text}");
-    }
+fn a_sandbox_is_read_with_its_paths_expanded_and_absolute() {
+    let read = |sandbox: &str| {
+        let text = format!("{{\"command\": \"x\", \"sandbox\": {sandbox}}}");
+        spec(&load_one(&text), "s").sandbox.clone()
+    };
+    assert_eq!(read(r#""off""#), Sandbox::Off);
+    assert_eq!(read(r#""fs""#), Sandbox::Fs);
+    assert_eq!(read(r#""fs+net""#), Sandbox::FsNet);
+    let custom = read(r#"{"read": ["/a/./b/", "${UNSET:-/c}"], "write": ["."]}"#);
+    let Sandbox::Custom { read, write, net } = custom else { panic!("{custom:?}") };
+    assert_eq!((&read[..], net), (&["/a/b".to_owned(), "/c".to_owned()][..], false));
+    assert!(write[0].starts_with('/') && !write[0].ends_with('.'), "{write:?}");
+    let text = refused(r#"{"command": "x", "sandbox": {"read": ["${NOT_SET}"]}}"#);
+    assert!(text.contains("sandbox.read[0]") && text.contains("NOT_SET"), "{text}");
     assert!(refused(r#"{"command": "x", "sandbox": "tight"}"#).contains("off, fs, fs+net"));
 }
 

@@ -2,6 +2,7 @@
 //! tells it the steps of an ordered stop, and sweeps up if somebody killed it. Used by
 //! `stdio` only.
 
+use std::ffi::OsString;
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -20,7 +21,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::lease::{self, Lease};
 use super::passing;
 use super::proc::{self, Identity};
-use super::wire::{Launch, REPORT, Report, Stage, Step};
+use super::sandbox;
+use super::wire::{Confine, Launch, REPORT, Report, Stage, Step};
 use super::{GUARD_VERB, Guarding, VERSION, keeper, tree};
 use crate::transport::process::{Ended, Pipes, StartFault};
 use crate::transport::{StdioLaunch, task};
@@ -44,6 +46,8 @@ pub(in crate::transport) struct Guarded {
     partial: Vec<u8>,
     ended: Option<Ended>,
     server: u32,
+    /// The folder of its own goes with it.
+    confine: Option<Confine>,
     _lease: Option<Lease>,
 }
 
@@ -71,14 +75,37 @@ pub(in crate::transport) async fn start(
 
 fn begin(launch: &StdioLaunch, guarding: &Guarding, program: &Path) -> Result<(Guarded, Pipes), StartFault> {
     adopt();
+    let mut env: Vec<_> = launch.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    let confine = launch.sandbox.as_ref().map(|plan| sandbox::lay_out(plan, launch, &mut env));
+    let confine = confine.transpose().map_err(StartFault::Sandbox)?;
+    let begun = hand_over(launch, guarding, program, Surroundings { env, confine: confine.clone() });
+    if let (Err(_), Some(confine)) = (&begun, &confine) {
+        sandbox::clear(confine);
+    }
+    begun
+}
+
+/// What a server finds around it, looked up on this machine.
+struct Surroundings {
+    env: Vec<(OsString, OsString)>,
+    confine: Option<Confine>,
+}
+
+fn hand_over(
+    launch: &StdioLaunch,
+    guarding: &Guarding,
+    program: &Path,
+    around: Surroundings,
+) -> Result<(Guarded, Pipes), StartFault> {
     let failed = |error: io::Error| StartFault::Guard(error.to_string());
     let spec = Launch {
         program: (&launch.command).into(),
         args: launch.args.iter().map(Into::into).collect(),
-        env: launch.env.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        env: around.env,
         cwd: launch.cwd.as_ref().map(|cwd| cwd.as_os_str().to_owned()),
+        confine: around.confine,
     };
-    let spec = spec.encode().ok_or(StartFault::TooLong)?;
+    let bytes = spec.encode().ok_or(StartFault::TooLong)?;
     let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(|error| failed(error.into()));
     let ((in_read, in_write), (out_read, out_write), (err_read, err_write)) = (pipe()?, pipe()?, pipe()?);
     let (mut control, theirs) = UnixStream::pair().map_err(failed)?;
@@ -86,7 +113,7 @@ fn begin(launch: &StdioLaunch, guarding: &Guarding, program: &Path) -> Result<(G
     let pid = guard.id().and_then(|pid| i32::try_from(pid).ok());
     control.set_read_timeout(Some(START_MAX)).map_err(failed)?;
     control.set_write_timeout(Some(START_MAX)).map_err(failed)?;
-    passing::send(&control, &spec, &[in_read, out_write, err_write]).map_err(failed)?;
+    passing::send(&control, &bytes, &[in_read, out_write, err_write]).map_err(failed)?;
     let server = first_report(&mut control)?;
     control.set_nonblocking(true).map_err(failed)?;
     let lease = match (&guarding.leases, pid) {
@@ -105,6 +132,7 @@ fn begin(launch: &StdioLaunch, guarding: &Guarding, program: &Path) -> Result<(G
         partial: Vec::with_capacity(REPORT),
         ended: None,
         server: server.unsigned_abs(),
+        confine: spec.confine,
         _lease: lease,
     };
     let pipes = Pipes {
@@ -141,6 +169,7 @@ fn first_report(control: &mut UnixStream) -> Result<i32, StartFault> {
             Err(match stage {
                 Stage::Cwd => StartFault::Cwd(error),
                 Stage::Exec => StartFault::Exec(error),
+                Stage::Confine => StartFault::Sandbox(format!("the kernel refuses it: {error}")),
                 Stage::Guard | Stage::Prepare => StartFault::Guard(error.to_string()),
             })
         }
@@ -209,6 +238,9 @@ impl Guarded {
         let _ = self.guard.wait().await;
         if let (Ended::GuardLost, Some(guard)) = (ended, self.identity) {
             sweep(guard).await;
+            if let Some(confine) = self.confine.take() {
+                task::blocking(move || sandbox::clear(&confine)).await;
+            }
         }
     }
 

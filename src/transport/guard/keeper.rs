@@ -26,8 +26,9 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use super::course::{Act, Course, Event};
 use super::passing;
 use super::proc::Identity;
+use super::sandbox;
 use super::tree;
-use super::wire::{REPORT, Report, Stage, Step};
+use super::wire::{Confine, Launch, PREFIX, REPORT, Report, Stage, Step};
 use super::{EXEC_VERB, SELF};
 use crate::time::Monotonic;
 
@@ -51,7 +52,11 @@ fn keep() -> io::Result<()> {
     let host = passing::from_stdin()?;
     let signals = Signals::listen()?;
     match start(&host) {
-        Ok(server) => Keeper::new(host, signals, server)?.run(),
+        Ok((server, confine)) => {
+            let kept = Keeper::new(host, signals, server).and_then(Keeper::run);
+            confine.as_ref().map(sandbox::clear);
+            kept
+        }
         Err((stage, error)) => {
             let errno = error.raw_os_error().unwrap_or(Errno::IO.raw_os_error());
             (&host).write_all(&Report::Failed { stage, errno }.encode())
@@ -59,8 +64,8 @@ fn keep() -> io::Result<()> {
     }
 }
 
-/// Starts the server by way of the stage; returns when its program runs.
-fn start(host: &UnixStream) -> Result<Pid, (Stage, io::Error)> {
+/// Starts the server by way of the stage; returns when its program runs, with what it is confined to.
+fn start(host: &UnixStream) -> Result<(Pid, Option<Confine>), (Stage, io::Error)> {
     let failed = |error| (Stage::Guard, error);
     let (launch, ends) = passing::receive(host).map_err(failed)?;
     let (mut ours, theirs) = UnixStream::pair().map_err(failed)?;
@@ -72,10 +77,11 @@ fn start(host: &UnixStream) -> Result<Pid, (Stage, io::Error)> {
         command.spawn().map_err(failed)?
     };
     let sent = passing::send(&ours, &launch, &ends).map_err(failed);
+    let confine = launch.get(PREFIX..).and_then(Launch::decode).and_then(|launch| launch.confine);
     drop((launch, ends));
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     match sent.and_then(|()| became_server(&mut ours)).map(|()| pid) {
-        Ok(Some(pid)) => Ok(pid),
+        Ok(Some(pid)) => Ok((pid, confine)),
         Ok(None) => Err(failed(io::ErrorKind::InvalidData.into())),
         Err(fault) => {
             // It has said all that it had to say, and is waited for so that nobody inherits it.

@@ -4,7 +4,7 @@
 //! that names no guard, servers have a process group and nothing more.
 //!
 //! `host` is this process's side; `keeper` is the guard; `stage` is the step between guard and
-//! server (`callboard __exec`); `callboard-guard` is both and nothing else, to save memory; `wire` is what they say to each other, `passing` how; `course`
+//! server (`callboard __exec`); `sandbox` confines it there; `callboard-guard` is both and nothing else, to save memory; `wire` is what they say to each other, `passing` how; `course`
 //! decides; `tree` and `proc` look at processes; `lease` survives a crash of all of them.
 
 #[cfg(target_os = "linux")]
@@ -20,6 +20,8 @@ mod passing;
 #[cfg(target_os = "linux")]
 mod proc;
 #[cfg(target_os = "linux")]
+mod sandbox;
+#[cfg(target_os = "linux")]
 mod stage;
 #[cfg(target_os = "linux")]
 mod tree;
@@ -30,12 +32,15 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use crate::config::spec::{Sandbox, ServerSpec};
+use crate::policy::sandbox::{self as policy, Powers};
+
 /// The verb under which the program is a guard.
 pub const GUARD_VERB: &str = "__guard";
 /// What both sides must agree on; a guard of another version does nothing and leaves. The
 /// number behind the sign is raised with every change of `wire`.
 #[cfg(target_os = "linux")]
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+1");
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+2");
 /// The small program that is a guard and nothing else, beside `callboard`.
 const SMALL: &str = "callboard-guard";
 /// The verb under which the program becomes a server: `__exec PID`, PID being its guard's.
@@ -89,6 +94,20 @@ pub fn answer(argv: &[OsString]) -> Option<ExitCode> {
     }
     let _ = argv;
     None
+}
+
+/// The level of confinement that a server of this entry really gets on this machine, in words, or
+/// why it is not started; `None` where it asks for none.
+pub fn level(spec: &ServerSpec) -> Option<Result<String, String>> {
+    (spec.sandbox != Sandbox::Off).then(|| policy::level(spec, powers()))?
+}
+
+/// What this machine can keep of a sandbox.
+pub fn powers() -> Powers {
+    #[cfg(target_os = "linux")]
+    return sandbox::powers();
+    #[cfg(not(target_os = "linux"))]
+    Powers::default()
 }
 
 /// What a crash of a host and of a guard left behind.

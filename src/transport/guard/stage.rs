@@ -13,10 +13,14 @@ use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, Signal, getppid, set_parent_process_death_signal, setrlimit, umask};
 
 use super::passing::{self, Ends};
+use super::sandbox;
 use super::wire::{Launch, PREFIX, Report, Stage};
 
 /// What a server's new files may be: nothing for the group and others.
 const FILES_OF_OTHERS: Mode = Mode::from_raw_mode(0o077);
+
+/// The first descriptor that is not standard input, output or error.
+const FIRST_FOREIGN: i32 = 3;
 
 /// Plays the stage; returns only if it did not become the server.
 pub(super) fn main(guard: &OsStr) -> ExitCode {
@@ -42,6 +46,10 @@ fn become_server(guard: &OsStr, launch: &[u8], ends: Ends) -> Result<Infallible,
     let mut command = Command::new(&launch.program);
     command.args(&launch.args).env_clear().envs(launch.env);
     command.stdin(stdin).stdout(stdout).stderr(stderr);
+    if let Some(confine) = &launch.confine {
+        // Last of all: what is set up before needs more than the server may.
+        sandbox::enter(confine).map_err(at(Stage::Confine))?;
+    }
     Err((Stage::Exec, command.exec()))
 }
 
@@ -56,5 +64,7 @@ fn prepare(guard: &OsStr) -> io::Result<()> {
     // No memory image with secrets in it is ever written.
     setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
     umask(FILES_OF_OTHERS);
+    // What our own parent left open, and its parent, is no server's.
+    close_fds::set_fds_cloexec(FIRST_FOREIGN, &[]);
     Ok(())
 }

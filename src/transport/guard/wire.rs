@@ -19,6 +19,21 @@ pub(super) struct Launch {
     /// The whole environment.
     pub env: Vec<(OsString, OsString)>,
     pub cwd: Option<OsString>,
+    /// What it may touch; `None`: what its user may.
+    pub confine: Option<Confine>,
+}
+
+/// What a confined server may touch beyond what every program needs. Absolute paths.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Confine {
+    /// To read and run.
+    pub read: Vec<OsString>,
+    /// To read, run and write.
+    pub write: Vec<OsString>,
+    /// The folder of its own, writable; removed by the guard.
+    pub private: OsString,
+    /// Whether the network is open.
+    pub net: bool,
 }
 
 impl Launch {
@@ -29,6 +44,10 @@ impl Launch {
         put_count(&mut out, usize::from(self.cwd.is_some()))?;
         if let Some(cwd) = &self.cwd {
             put(&mut out, cwd)?;
+        }
+        put_count(&mut out, usize::from(self.confine.is_some()))?;
+        if let Some(confine) = &self.confine {
+            confine.encode(&mut out)?;
         }
         put_count(&mut out, self.args.len())?;
         for arg in &self.args {
@@ -54,9 +73,37 @@ impl Launch {
             1 => Some(take(from)?),
             _ => return None,
         };
+        let confine = match take_count(from)? {
+            0 => None,
+            1 => Some(Confine::decode(from)?),
+            _ => return None,
+        };
         let args = (0..take_count(from)?).map(|_| take(from)).collect::<Option<_>>()?;
         let env = (0..take_count(from)?).map(|_| Some((take(from)?, take(from)?))).collect::<Option<_>>()?;
-        from.is_empty().then_some(Self { program, args, env, cwd })
+        from.is_empty().then_some(Self { program, args, env, cwd, confine })
+    }
+}
+
+impl Confine {
+    fn encode(&self, out: &mut Vec<u8>) -> Option<()> {
+        put_count(out, usize::from(self.net))?;
+        put(out, &self.private)?;
+        for list in [&self.read, &self.write] {
+            put_count(out, list.len())?;
+            list.iter().try_for_each(|path| put(out, path))?;
+        }
+        Some(())
+    }
+
+    fn decode(from: &mut &[u8]) -> Option<Self> {
+        let net = match take_count(from)? {
+            0 => false,
+            1 => true,
+            _ => return None,
+        };
+        let private = take(from)?;
+        let mut list = || (0..take_count(from)?).map(|_| take(from)).collect::<Option<_>>();
+        Some(Self { read: list()?, write: list()?, private, net })
     }
 }
 
@@ -95,10 +142,12 @@ pub(super) enum Stage {
     Cwd,
     /// The program: not there, not executable, not a program.
     Exec,
+    /// The sandbox: the kernel does not keep it.
+    Confine,
 }
 
 impl Stage {
-    const ALL: [Self; 4] = [Self::Guard, Self::Prepare, Self::Cwd, Self::Exec];
+    const ALL: [Self; 5] = [Self::Guard, Self::Prepare, Self::Cwd, Self::Exec, Self::Confine];
 }
 
 /// What the guard reports; the stage reports to the guard with the same words.
@@ -183,11 +232,16 @@ mod tests {
     fn launch() -> impl Strategy<Value = Launch> {
         let args = proptest::collection::vec(text(), 0..6);
         let env = proptest::collection::vec((text(), text()), 0..6);
-        (text(), args, env, proptest::option::of(text())).prop_map(|(program, args, env, cwd)| Launch {
+        let paths = || proptest::collection::vec(text(), 0..4);
+        let confine = (paths(), paths(), text(), any::<bool>());
+        let confine = confine.prop_map(|(read, write, private, net)| Confine { read, write, private, net });
+        let (cwd, confine) = (proptest::option::of(text()), proptest::option::of(confine));
+        (text(), args, env, cwd, confine).prop_map(|(program, args, env, cwd, confine)| Launch {
             program,
             args,
             env,
             cwd,
+            confine,
         })
     }
 
