@@ -13,6 +13,7 @@ pub mod classify;
 pub(crate) mod explore;
 pub mod lifecycle;
 pub mod outbound;
+pub mod net;
 pub mod pause;
 pub mod refresh;
 pub mod replay;

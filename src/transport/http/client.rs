@@ -144,9 +144,14 @@ fn build(reach: Reach) -> Result<Built, String> {
 }
 
 /// TLS 1.2 and 1.3 with `ring`, whatever else in this process uses.
-fn tls() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>, rustls::Error> {
+pub(super) fn tls() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()
+}
+
+/// TLS for URLs that somebody else chose: the system's authorities, nothing of the environment's.
+pub(super) fn fetching() -> Result<ClientConfig, rustls::Error> {
+    Ok(tls()?.with_platform_verifier()?.with_no_client_auth())
 }
 
 fn assemble(reach: Reach, tls: ClientConfig, has_roots: bool) -> Built {

@@ -15,6 +15,7 @@ mod encode;
 mod endpoint;
 mod exchange;
 mod fault;
+pub mod fetch;
 mod message;
 mod mirrored;
 mod note;
