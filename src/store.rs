@@ -3,6 +3,10 @@
 //! changed under a lock, so that two writers never lose an edit. Blocking; called by
 //! `config`, the audit and the caches, off the latency path.
 
+#[cfg(unix)]
+pub mod beneath;
+pub mod names;
+
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -117,7 +121,17 @@ pub fn write_atomic(path: &Path, content: &[u8], mode: Mode) -> Result<(), Store
         // A circle of links leads to no file.
         return Err(StoreError::NotRegular(path.clone()));
     }
-    let failed = |error| StoreError::Io(path.clone(), error);
+    put(path, content, mode)
+}
+
+/// The same for a file that nobody but this program has a reason to touch, such as one of a cache:
+/// 0600, and a symbolic link in its place is replaced, not followed.
+pub fn replace_atomic(path: &Path, content: &[u8]) -> Result<(), StoreError> {
+    put(path, content, Mode::Private)
+}
+
+fn put(path: &Path, content: &[u8], mode: Mode) -> Result<(), StoreError> {
+    let failed = |error| StoreError::Io(path.to_path_buf(), error);
     let folder = parent(path);
     create_private_dir(folder)?;
     let mut temporary = tempfile::Builder::new()
@@ -128,7 +142,7 @@ pub fn write_atomic(path: &Path, content: &[u8], mode: Mode) -> Result<(), Store
     temporary.write_all(content).map_err(failed)?;
     if let (Mode::Keep, Ok(old)) = (mode, fs::metadata(path)) {
         if !old.is_file() {
-            return Err(StoreError::NotRegular(path.clone()));
+            return Err(StoreError::NotRegular(path.to_path_buf()));
         }
         temporary.as_file().set_permissions(old.permissions()).map_err(failed)?;
     }

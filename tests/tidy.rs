@@ -76,6 +76,11 @@ fn every_invariant_names_a_test_that_exists() {
 }
 
 #[test]
+fn every_promise_of_security_names_a_test_that_exists() {
+    holds("security", &records::security(&Tree::read()));
+}
+
+#[test]
 fn every_field_report_names_a_test_that_exists() {
     assert!(records::report_ids_are_unique());
     holds("field reports", &records::field_reports(&Tree::read()));

@@ -12,8 +12,8 @@ pub mod classify;
 #[cfg(test)]
 pub(crate) mod explore;
 pub mod lifecycle;
-pub mod outbound;
 pub mod net;
+pub mod outbound;
 pub mod pause;
 pub mod refresh;
 pub mod replay;

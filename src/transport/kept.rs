@@ -15,7 +15,7 @@ use crate::catalog::items::ServerCatalog;
 use crate::catalog::kept::{KEPT_BYTES_MAX, decode, encode};
 use crate::config::spec::Entry;
 use crate::id::{Generation, ServerId};
-use crate::store::{Mode, StoreError, read_text, write_atomic};
+use crate::store::{StoreError, read_text, replace_atomic};
 
 /// Files that are kept; the oldest go first.
 const FILES_MAX: usize = 512;
@@ -95,7 +95,7 @@ fn read(path: &Path, entry: &Entry, bytes_max: usize) -> Result<Option<(Kept, us
 pub fn write(folder: &Path, entry: &Entry, catalog: &ServerCatalog) -> Result<(), StoreError> {
     let path = file(folder, entry);
     match encode(catalog, &entry.hash) {
-        Some(text) => write_atomic(&path, &text, Mode::Private),
+        Some(text) => replace_atomic(&path, &text),
         // An older and smaller one would be wrong.
         None => match fs::remove_file(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(StoreError::Io(path, error)),

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::store::{Mode, StoreError, read_text, write_atomic};
+use crate::store::{StoreError, read_text, replace_atomic};
 use crate::wire::era::Revision;
 
 /// Revisions by entry hash.
@@ -40,7 +40,7 @@ pub fn learn(path: &Path, known: &Revisions, learned: &Revisions) -> Result<(), 
     all.extend(learned.iter().map(|(hash, revision)| (hash.clone(), *revision)));
     let raw: BTreeMap<&str, &str> = all.iter().map(|(hash, r)| (hash.as_str(), r.as_str())).collect();
     let text = serde_json::to_string_pretty(&raw).unwrap_or_default();
-    write_atomic(path, text.as_bytes(), Mode::Private)
+    replace_atomic(path, text.as_bytes())
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ mod configuration;
 mod crashes;
 mod deadlines;
 mod demo;
+mod floors;
 mod following;
 mod framing;
 mod freshness;

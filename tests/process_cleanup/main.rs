@@ -18,3 +18,4 @@ mod stops;
 mod support;
 mod surroundings;
 mod trees;
+mod writes;

@@ -11,7 +11,7 @@ use super::tree::Tree;
 const INVARIANTS: usize = 14;
 
 /// The field reports that the tests must cover so far, by kind.
-const REPORTS: [(&str, &[&str]); 24] = [
+const REPORTS: [(&str, &[&str]); 27] = [
     ("LIFE", &["B001", "B002", "B004", "B005", "B007", "B008"]),
     ("CRASH", &["B010", "B011", "B013", "B014"]),
     ("FRAME", &["B016", "B017", "B019", "B020"]),
@@ -35,7 +35,10 @@ const REPORTS: [(&str, &[&str]); 24] = [
     ("CONC", &["B100", "B101"]),
     ("ISO", &["B103", "B104"]),
     ("LEAK", &["B121"]),
-    ("PERM", &["B127", "B128", "B131"]),
+    ("PERM", &["B127", "B128", "B130", "B131"]),
+    ("MANY", &["B142", "B143"]),
+    ("SECRET", &["B139", "B140"]),
+    ("INJ", &["B136", "B137"]),
 ];
 
 /// ARCHITECTURE.md has one table row for each invariant: `| I5 | promise | test |`. The last
@@ -66,6 +69,30 @@ pub(crate) fn invariants(tree: &Tree) -> Vec<String> {
         }
         for name in names.iter().filter(|name| !tests.iter().any(|test| test == **name)) {
             found.push(format!("ARCHITECTURE.md: I{number} names `{name}`, and there is no such test"));
+        }
+    }
+    found
+}
+
+/// SECURITY.md: every promise in the table below `## In scope` names tests in backquotes that exist.
+pub(crate) fn security(tree: &Tree) -> Vec<String> {
+    const PAGE: &str = "SECURITY.md";
+    let Some(page) = tree.get(PAGE) else { return vec![format!("{PAGE} is missing")] };
+    let tests = tree.test_fns();
+    let scope = page.text.split("## In scope").nth(1).unwrap_or_default();
+    let scope = scope.split("\n## ").next().unwrap_or_default();
+    let rows: Vec<&str> = scope.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    let mut found = Vec::new();
+    if rows.is_empty() {
+        found.push(format!("{PAGE}: no promise is in scope"));
+    }
+    for row in rows {
+        let proof = row.trim_end_matches([' ', '|']).rsplit(" | ").next().unwrap_or_default();
+        let names: Vec<&str> = proof.split('`').skip(1).step_by(2).collect();
+        let missing = names.iter().filter(|name| !tests.iter().any(|test| test == **name));
+        found.extend(missing.map(|name| format!("{PAGE}: names `{name}`, and there is no such test")));
+        if names.is_empty() {
+            found.push(format!("{PAGE}: a promise names no test: {row}"));
         }
     }
     found
@@ -117,7 +144,7 @@ fn test_names(entry: &Item) -> Vec<String> {
 }
 
 /// Settings that are read and checked already although nothing goes by them yet, and why.
-const LATER: [(&str, &str); 3] =
+const LATER: [(&str, &str); 2] =
     [("result_max", "results are not cut for a model yet"), ("sharing", "one session is all there is yet")];
 
 /// Fields of the settings that nothing outside the configuration goes by.
@@ -365,7 +392,7 @@ mod tests {
         };
         assert_eq!(on("fn f() { (s.id, s.start, s.a) }"), 0);
         assert_eq!(on("fn f() { (s.id, s.a) }"), 1, "start is unused");
-        assert_eq!(on("fn f() { (s.id, s.start, s.a, s.sandbox) }"), 1, "sandbox is not later any more");
+        assert_eq!(on("fn f() { (s.id, s.start, s.a, s.sharing) }"), 1, "sharing is not later any more");
         assert_eq!(unused_settings(&Tree::of(&[])).len(), 7);
     }
 
@@ -387,6 +414,22 @@ mod tests {
         assert_eq!(on("tests/real/requirements.txt", "--find-links somewhere"), 1);
         assert_eq!(on("Cargo.lock", "source = \"registry+https://r.example/index\""), 1);
         assert_eq!(on("Cargo.lock", "source = \"registry+https://github.com/rust-lang/crates.io-index\""), 0);
+    }
+
+    #[test]
+    fn a_promise_of_security_without_its_test_is_found() {
+        let code = ("src/id.rs", "#[cfg(test)]\nmod tests { #[test]\nfn it_holds() {} }");
+        let on = |rows: &str| {
+            let page = format!(
+                "# S\n\n## In scope\n\n| promise | test |\n|---|---|\n{rows}\n## Out of scope\n| x | y |\n"
+            );
+            security(&Tree::of(&[code, ("SECURITY.md", &page)])).len()
+        };
+        assert_eq!(on("| a | `it_holds` |\n"), 0);
+        assert_eq!(on("| a `b` | `it_holds`, `gone` |\n"), 1);
+        assert_eq!(on("| a | later |\n"), 1);
+        assert_eq!(on(""), 1);
+        assert_eq!(security(&Tree::of(&[])).len(), 1);
     }
 
     #[test]
