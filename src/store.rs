@@ -225,7 +225,7 @@ fn is_abandoned(entry: &fs::DirEntry) -> bool {
 }
 
 #[cfg(unix)]
-fn try_lock(file: &File) -> io::Result<bool> {
+pub(crate) fn try_lock(file: &File) -> io::Result<bool> {
     match rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(true),
         Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => Ok(false),
@@ -234,7 +234,7 @@ fn try_lock(file: &File) -> io::Result<bool> {
 }
 
 #[cfg(not(unix))]
-fn try_lock(file: &File) -> io::Result<bool> {
+pub(crate) fn try_lock(file: &File) -> io::Result<bool> {
     match file.try_lock() {
         Ok(()) => Ok(true),
         Err(std::fs::TryLockError::WouldBlock) => Ok(false),

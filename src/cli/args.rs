@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::ArgValueCandidates;
 
+use super::as_model::ModelArgs;
 use super::list_args::{MaybeServer, ToolsArgs};
 use super::pin_args::PinVerb;
 use super::rule_args::AllowArgs;
@@ -321,6 +322,9 @@ pub struct ReadArgs {
     /// URI of the resource
     #[arg(add = ArgValueCandidates::new(complete::resources))]
     pub uri: Option<String>,
+    /// As a model gets it.
+    #[command(flatten)]
+    pub model: ModelArgs,
     /// Save the binary parts
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
@@ -344,6 +348,9 @@ pub struct UseArgs {
     /// A JSON object, key=value…, @file, or - for stdin
     #[arg(value_name = "ARGS")]
     pub args: Vec<String>,
+    /// As a model gets it.
+    #[command(flatten)]
+    pub model: ModelArgs,
     /// Longest duration in all, in seconds or words such as 2m
     #[arg(long, value_name = "D", value_parser = parse_timeout)]
     pub timeout: Option<Duration>,
@@ -367,6 +374,9 @@ pub struct CallArgs {
     /// Save the binary parts; several get numbers
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
+    /// As a model gets it.
+    #[command(flatten)]
+    pub model: ModelArgs,
     /// Approve this call beforehand (servers of your own configuration only)
     #[arg(short, long)]
     pub yes: bool,

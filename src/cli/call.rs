@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 
 use super::Done;
 use super::args::CallArgs;
+use super::as_model::{self, ForView};
 use super::call_args::{self, Arguments, ReadText};
 use super::course::Course;
 use super::ctx::Ctx;
@@ -32,6 +33,7 @@ use crate::config::rules::{self, AllowRules};
 use crate::config::spec::Scope;
 use crate::id::{ServerId, shell_word};
 use crate::runtime::Runtime;
+use crate::shaping::model::Said;
 use crate::shaping::render::render_result;
 
 const SCHEMA: &str = "callboard.call/1";
@@ -91,11 +93,19 @@ pub async fn call(ctx: &Ctx, args: CallArgs, read: &mut dyn ReadText) -> Result<
             arguments: Some(arguments),
             timeout: args.timeout,
         };
-        let outcome = invoke(ctx, runtime, &call, &course).await.map_err(|mut failure| {
-            failure.warnings.extend(warnings.iter().cloned());
-            failure
-        })?;
-        Ok(answer(ctx, server, &tool, &outcome, args.output.as_deref())?.warn(warnings))
+        let model = ForView { schema: SCHEMA, server, name: &tool, source: &tool };
+        let outcome = match invoke(ctx, runtime, &call, &course).await {
+            Ok(outcome) => outcome,
+            Err(mut failure) => {
+                failure.warnings.extend(warnings);
+                return as_model::of_failure(ctx, &model, failure, args.model);
+            }
+        };
+        let shown = answer(ctx, server, &tool, &outcome, args.output.as_deref())?;
+        if !args.model.as_model {
+            return Ok(shown.warn(warnings));
+        }
+        Ok(as_model::answer(ctx, &model, Said::Result(&outcome.body), args.model)?.warn(warnings))
     };
     let name = |failure: Failure| failure.of_call(server.as_str(), &tool, course.known());
     answering(ctx, SCHEMA, plan, body, name).await

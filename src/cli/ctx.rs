@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::address;
 use super::args::Global;
@@ -15,6 +16,7 @@ use crate::config::approvals;
 use crate::config::load::{LoadOptions, Loaded, SOURCE_VARIABLES, load};
 use crate::config::spec::{Entry, EntryState, Issue, IssueCode, Scope, Severity};
 use crate::id::shell_word;
+use crate::shaping::redact::Redactor;
 use crate::shaping::render::printable;
 use crate::telemetry::Redaction;
 use crate::transport::guard::Guarding;
@@ -100,6 +102,11 @@ impl Ctx {
     /// As `clean`, for one of several messages: half a secret at its end is hidden too.
     pub fn clean_piece(&self, text: &str) -> String {
         self.redaction.piece(&printable(text))
+    }
+
+    /// What takes secrets out.
+    pub fn redactor(&self) -> Arc<Redactor> {
+        self.redaction.now()
     }
 
     /// The entry of that name, or the failure that names the closest one and the files that

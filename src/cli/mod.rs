@@ -7,6 +7,7 @@ pub mod address;
 pub mod allow;
 pub mod approve;
 pub mod args;
+mod as_model;
 pub mod ask;
 pub mod call;
 pub mod call_args;

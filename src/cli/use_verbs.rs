@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 
 use super::Done;
 use super::args::{ReadArgs, UseArgs};
+use super::as_model::{self, ForView, ModelArgs};
 use super::call_args::{self, ReadText};
 use super::course::Course;
 use super::ctx::Ctx;
@@ -30,6 +31,7 @@ use crate::catalog::prompt;
 use crate::config::spec::EntryState;
 use crate::id::{ServerId, shell_word};
 use crate::runtime::{Runtime, RuntimePlan};
+use crate::shaping::model::Said;
 use crate::shaping::redact::MARK;
 use crate::shaping::render::{BlockKind, Rendered, render_prompt, render_resource};
 use crate::view::ServerView;
@@ -279,6 +281,8 @@ pub async fn read(ctx: &Ctx, args: ReadArgs) -> Result<Done, Failure> {
         name: uri.clone(),
         arguments: None,
         timeout: args.timeout,
+        source: "resource",
+        model: args.model,
     };
     use_one(ctx, server, &args.once, ask, |ctx, server, outcome| {
         let rendered = render_resource(&outcome.body);
@@ -335,6 +339,8 @@ pub async fn prompt(ctx: &Ctx, args: UseArgs, read: &mut dyn ReadText) -> Result
         name: name.clone(),
         arguments: Some(arguments),
         timeout: args.timeout,
+        source: &name,
+        model: args.model,
     };
     use_one(ctx, server.as_deref(), &args.once, ask, |ctx, server, outcome| {
         let rendered = render_prompt(&outcome.body);
@@ -364,13 +370,16 @@ fn check_prompt(ctx: &Ctx, catalog: &Catalog, call: &Invocation) -> Result<(), F
 }
 
 /// One request to one server.
-struct Ask {
+struct Ask<'a> {
     /// Of the answer.
     schema: &'static str,
     kind: ItemKind,
     name: String,
     arguments: Option<Box<RawValue>>,
     timeout: Option<Duration>,
+    /// For a fence around the answer.
+    source: &'a str,
+    model: ModelArgs,
 }
 
 /// Starts one server, sends one request, tells what `answer` makes of the result, ends it.
@@ -378,12 +387,12 @@ async fn use_one(
     ctx: &Ctx,
     server: Option<&str>,
     once: &[String],
-    ask: Ask,
+    ask: Ask<'_>,
     answer: impl Fn(&Ctx, &ServerId, &Outcome) -> Result<Answer, Failure>,
 ) -> Result<Done, Failure> {
     let picked = pick(ctx, server, once)?;
     let (ctx, server) = (picked.ctx.as_ref(), &picked.server);
-    let Ask { schema, kind, name, arguments, timeout } = ask;
+    let Ask { schema, kind, name, arguments, timeout, source, model } = ask;
     let call = Invocation { server: server.clone(), kind, name: name.clone(), arguments, timeout };
     let course = Course::default();
     let body = async |runtime: &Runtime| {
@@ -391,11 +400,24 @@ async fn use_one(
         if kind == ItemKind::Prompt {
             check_prompt(ctx, &runtime.catalog(), &call)?;
         }
-        let outcome = invoke(ctx, runtime, &call, &course).await?;
-        answer(ctx, server, &outcome)
+        let view = ForView { schema, server, name: &name, source };
+        let outcome = match invoke(ctx, runtime, &call, &course).await {
+            Ok(outcome) => outcome,
+            Err(failure) => return as_model::of_failure(ctx, &view, failure, model),
+        };
+        let shown = answer(ctx, server, &outcome)?;
+        if !model.as_model {
+            return Ok(shown);
+        }
+        let said = match kind {
+            ItemKind::Prompt => Said::Prompt(&outcome.body),
+            ItemKind::Resource => Said::Resource(&outcome.body),
+            ItemKind::Tool => Said::Result(&outcome.body),
+        };
+        as_model::answer(ctx, &view, said, model)
     };
-    let name = |failure: Failure| failure.of_call(server.as_str(), &name, course.known());
-    answering(ctx, schema, plan(ctx, std::slice::from_ref(server)), body, name).await
+    let named = |failure: Failure| failure.of_call(server.as_str(), &name, course.known());
+    answering(ctx, schema, plan(ctx, std::slice::from_ref(server)), body, named).await
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ pub struct HostSettings {
     pub breaker: BreakerSpec,
     /// `restart.*`: defaults of the entries.
     pub restart: RestartSpec,
-    /// `limits.*`: defaults of the entries; `result_max` is fixed in this version.
+    /// `limits.*`: defaults of the entries.
     pub limits: Limits,
     /// `limits.in_flight_max`: calls in flight or waiting in all.
     pub in_flight_max: usize,

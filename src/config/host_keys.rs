@@ -43,9 +43,6 @@ pub(super) fn log_word(level: LogLevel) -> &'static str {
     word_of(&LOG_WORDS, level)
 }
 
-/// Keys of the next versions that a file may have already: nothing goes by them yet.
-pub const LATER: [&str; 1] = ["limits.result_max"];
-
 /// The environment variable of a key: `CALLBOARD_` and the name in capitals, with `_` for each dot.
 pub fn variable(name: &str) -> String {
     format!("CALLBOARD_{}", name.replace('.', "_").to_ascii_uppercase())
@@ -196,6 +193,10 @@ pub const HOST_KEYS: &[HostKey] = &[
     host_key!("limits.frame_max", Kind::Bytes, LOWER, Bytes, |s| wide(s.limits.frame_max), |t, v| t
         .limits
         .frame_max =
+        size(*v)),
+    host_key!("limits.result_max", Kind::Bytes, LOWER, Bytes, |s| wide(s.limits.result_max), |t, v| t
+        .limits
+        .result_max =
         size(*v)),
     host_key!("limits.in_flight_max", SOME, LOWER, Count, |s| wide(s.in_flight_max), |t, v| t
         .in_flight_max =

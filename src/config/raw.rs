@@ -182,7 +182,7 @@ const RATE_KEYS: &[Key] = &[key("per_second"), key("burst")];
 const SANDBOX_KEYS: &[Key] = &[key("read"), key("write"), key("net")];
 
 /// Keys that are checked, and that nothing goes by in this version.
-const WITHOUT_EFFECT: [&str; 2] = ["limits.result_max", "sharing"];
+const WITHOUT_EFFECT: [&str; 1] = ["sharing"];
 
 /// The trust words of the configuration.
 pub const TRUST_WORDS: [(&str, Trust); 3] =

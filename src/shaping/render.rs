@@ -67,6 +67,24 @@ pub struct BinaryPart {
     pub base64: String,
 }
 
+/// What becomes of the text of a block. Placeholders are fit to print either way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Words {
+    /// Nothing in it steers a terminal.
+    Printable,
+    /// As the server wrote it: the caller sanitises it.
+    AsWritten,
+}
+
+impl Words {
+    fn of(self, text: &str) -> String {
+        match self {
+            Self::Printable => printable(text).into_owned(),
+            Self::AsWritten => text.to_owned(),
+        }
+    }
+}
+
 /// With or without padding, and without regard to bits that are left over.
 const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
     .with_decode_padding_mode(DecodePaddingMode::Indifferent)
@@ -90,9 +108,28 @@ impl BinaryPart {
 
 /// Renders the `result` of `tools/call`. One block that can't be read is shown as JSON and costs no other.
 pub fn render_result(result: &[u8]) -> Rendered {
+    blocks_of_result(result, Words::Printable)
+}
+
+/// The same blocks with the text as the server wrote it: for `model`, which sanitises it.
+pub(super) fn raw_result(result: &[u8]) -> Rendered {
+    blocks_of_result(result, Words::AsWritten)
+}
+
+/// As `raw_result`, of `resources/read`.
+pub(super) fn raw_resource(result: &[u8]) -> Rendered {
+    blocks_of_resource(result, Words::AsWritten)
+}
+
+/// As `raw_result`, of `prompts/get`.
+pub(super) fn raw_prompt(result: &[u8]) -> Rendered {
+    blocks_of_prompt(result, Words::AsWritten)
+}
+
+fn blocks_of_result(result: &[u8], words: Words) -> Rendered {
     let result = result.trim_ascii();
     if scan::check(result, scan::DEPTH_MAX).is_err() {
-        return Rendered { is_error: false, blocks: vec![json_block(result)] };
+        return Rendered { is_error: false, blocks: vec![json_block(result, words)] };
     }
     let part = |key: &str| member(result, key).map(|span| &result[span]).filter(|value| *value != b"null");
     let content: Vec<(&[u8], Option<Value>)> = match part("content") {
@@ -105,23 +142,23 @@ pub fn render_result(result: &[u8]) -> Rendered {
     let mut blocks: Vec<RenderedBlock> = content
         .iter()
         .map(|(raw, value)| match value {
-            Some(Value::String(text)) => text_block(text),
-            Some(value) => content_block(value),
-            None => json_block(raw),
+            Some(Value::String(text)) => text_block(text, words),
+            Some(value) => content_block(value, words),
+            None => json_block(raw, words),
         })
         .collect();
     blocks.retain(|block| block.kind != BlockKind::Text || !block.text.trim().is_empty());
     if let Some(structured) = part("structuredContent")
         && !is_shown(structured, &content)
     {
-        blocks.push(json_block(structured));
+        blocks.push(json_block(structured, words));
     }
     let known = ["content", "structuredContent", "isError", "_meta", "resultType"];
     let is_known = |key: &[u8]| known.iter().any(|name| name.as_bytes() == key);
     let other =
         !result.starts_with(b"{") || members(result).iter().any(|(key, _)| !is_known(&result[key.clone()]));
     if blocks.is_empty() && other {
-        blocks.push(json_block(result));
+        blocks.push(json_block(result, words));
     }
     Rendered { is_error: part("isError") == Some(b"true"), blocks: or_empty(blocks) }
 }
@@ -133,31 +170,39 @@ fn read(raw: &[u8]) -> (&[u8], Option<Value>) {
 
 /// Renders the `result` of `resources/read`.
 pub fn render_resource(result: &[u8]) -> Rendered {
+    blocks_of_resource(result, Words::Printable)
+}
+
+fn blocks_of_resource(result: &[u8], words: Words) -> Rendered {
     let value: Value = serde_json::from_slice(result).unwrap_or(Value::Null);
     let blocks = match value.get("contents") {
         Some(Value::Array(contents)) => {
             let headed = contents.len() > 1;
-            contents.iter().map(|content| resource_block(content, headed)).collect()
+            contents.iter().map(|content| resource_block(content, headed, words)).collect()
         }
-        _ => vec![json_block(result)],
+        _ => vec![json_block(result, words)],
     };
     Rendered { is_error: false, blocks: or_empty(blocks) }
 }
 
 /// Renders the `result` of `prompts/get`: each message behind its role.
 pub fn render_prompt(result: &[u8]) -> Rendered {
+    blocks_of_prompt(result, Words::Printable)
+}
+
+fn blocks_of_prompt(result: &[u8], words: Words) -> Rendered {
     let value: Value = serde_json::from_slice(result).unwrap_or(Value::Null);
     let Some(Value::Array(messages)) = value.get("messages") else {
-        return Rendered { is_error: false, blocks: vec![json_block(result)] };
+        return Rendered { is_error: false, blocks: vec![json_block(result, words)] };
     };
     let mut blocks = Vec::new();
     for message in messages {
         let role = message.get("role").and_then(Value::as_str).unwrap_or("message");
         blocks.push(block(BlockKind::Role, format!("{}:", label(role))));
         match message.get("content") {
-            Some(Value::Array(content)) => blocks.extend(content.iter().map(content_block)),
-            Some(Value::String(text)) => blocks.push(text_block(text)),
-            Some(content) => blocks.push(content_block(content)),
+            Some(Value::Array(content)) => blocks.extend(content.iter().map(|one| content_block(one, words))),
+            Some(Value::String(text)) => blocks.push(text_block(text, words)),
+            Some(content) => blocks.push(content_block(content, words)),
             None => blocks.push(block(BlockKind::Empty, "(empty message)".into())),
         }
     }
@@ -175,8 +220,8 @@ fn block(kind: BlockKind, text: String) -> RenderedBlock {
     RenderedBlock { kind, text, binary: None }
 }
 
-fn text_block(text: &str) -> RenderedBlock {
-    block(BlockKind::Text, printable(text).into_owned())
+fn text_block(text: &str, words: Words) -> RenderedBlock {
+    block(BlockKind::Text, words.of(text))
 }
 
 fn label(text: &str) -> String {
@@ -187,17 +232,17 @@ fn string<'a>(content: &'a Value, key: &str) -> Option<&'a str> {
     content.get(key).and_then(Value::as_str)
 }
 
-fn content_block(content: &Value) -> RenderedBlock {
+fn content_block(content: &Value, words: Words) -> RenderedBlock {
     match string(content, "type") {
         Some("text") => match string(content, "text") {
-            Some(text) => text_block(text),
+            Some(text) => text_block(text, words),
             None => unknown(content, "text without text"),
         },
         Some("image") => binary_block(BlockKind::Image, "image", content, "data"),
         Some("audio") => binary_block(BlockKind::Audio, "audio", content, "data"),
         Some("resource_link") => link_block(content),
         Some("resource") => match content.get("resource") {
-            Some(resource @ Value::Object(_)) => resource_block(resource, true),
+            Some(resource @ Value::Object(_)) => resource_block(resource, true, words),
             _ => unknown(content, "resource without resource"),
         },
         Some(other) => unknown(content, &format!("content of unknown type \"{}\"", label(other))),
@@ -234,11 +279,11 @@ fn link_block(content: &Value) -> RenderedBlock {
 }
 
 /// The contents of one resource; with its URI above the text if `headed`.
-fn resource_block(resource: &Value, headed: bool) -> RenderedBlock {
+fn resource_block(resource: &Value, headed: bool, words: Words) -> RenderedBlock {
     let uri = label(string(resource, "uri").unwrap_or("(no URI)"));
     if let Some(text) = string(resource, "text") {
-        let text = printable(text);
-        let text = if headed { format!("[resource {uri}]\n{text}") } else { text.into_owned() };
+        let text = words.of(text);
+        let text = if headed { format!("[resource {uri}]\n{text}") } else { text };
         return block(BlockKind::Resource, text);
     }
     if resource.get("blob").is_some() {
@@ -308,9 +353,9 @@ fn has_word(text: &str, value: &str) -> bool {
     })
 }
 
-fn json_block(json: &[u8]) -> RenderedBlock {
+fn json_block(json: &[u8], words: Words) -> RenderedBlock {
     let text = indented(&String::from_utf8_lossy(json));
-    block(BlockKind::Json, printable(&text).into_owned())
+    block(BlockKind::Json, words.of(&text))
 }
 
 /// JSON with line breaks and two spaces for each level; every token as it was written.
@@ -364,7 +409,7 @@ fn indented(json: &str) -> String {
 }
 
 /// A size for people: `17 bytes`, `1.5 KiB`, `3.0 MiB`.
-fn size(bytes: usize) -> String {
+pub(super) fn size(bytes: usize) -> String {
     match bytes {
         1 => "1 byte".to_owned(),
         0..1024 => format!("{bytes} bytes"),

@@ -91,12 +91,12 @@ fn cut_to(line: &str, width_max: usize) -> String {
     out
 }
 
-fn is_introducer(c: char) -> bool {
+pub(super) fn is_introducer(c: char) -> bool {
     matches!(c, '\u{1b}' | '\u{90}' | '\u{98}' | '\u{9b}' | '\u{9d}'..='\u{9f}')
 }
 
 /// Length in bytes of the complete escape sequence at the start of `text`.
-fn sequence_len(text: &str) -> Option<usize> {
+pub(super) fn sequence_len(text: &str) -> Option<usize> {
     let mut chars = text.char_indices();
     let (_, first) = chars.next()?;
     let kind = if first == '\u{1b}' { chars.next()?.1 } else { char::from_u32(u32::from(first) - 0x40)? };
@@ -126,6 +126,8 @@ fn string_end(text: &str) -> Option<usize> {
             '\u{7}' | '\u{9c}' => return Some(at + c.len_utf8()),
             '\u{1b}' => return text[at + 1..].starts_with('\\').then_some(at + 2),
             '\n' | '\r' => return None,
+            // What begins inside ends what was open, so that no character is looked at twice.
+            c if is_introducer(c) => return None,
             _ => {}
         }
     }
@@ -133,7 +135,7 @@ fn string_end(text: &str) -> Option<usize> {
 }
 
 /// Characters that are never shown as they are.
-fn is_hidden(c: char) -> bool {
+pub(super) fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
@@ -145,12 +147,12 @@ fn is_hidden(c: char) -> bool {
 }
 
 /// Joiners and variation selectors: fine inside emoji and scripts that need them.
-fn is_joining(c: char) -> bool {
+pub(super) fn is_joining(c: char) -> bool {
     matches!(c, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}')
 }
 
 /// Whether a joining character does its work here, and is not there to hide something.
-fn joins(c: char, before: Option<char>, chars: &mut Peekable<CharIndices<'_>>) -> bool {
+pub(super) fn joins(c: char, before: Option<char>, chars: &mut Peekable<CharIndices<'_>>) -> bool {
     let carries = |c: char| !c.is_ascii() && !is_hidden(c);
     let Some(before) = before else { return false };
     match c {

@@ -20,6 +20,7 @@ mod configuration;
 mod crashes;
 mod deadlines;
 mod demo;
+mod fencing;
 mod floors;
 mod following;
 mod framing;

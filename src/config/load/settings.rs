@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::LoadOptions;
 use crate::config::document::Lines;
 use crate::config::host::{DEFAULT_TOML, HostKey, HostSettings, Kind, Setting};
-use crate::config::host_keys::{self, HOST_KEYS, LATER};
+use crate::config::host_keys::{self, HOST_KEYS};
 use crate::config::issue::{Issue, IssueCode, Severity};
 use crate::config::spec::{Scope, Source};
 use crate::config::suggest;
@@ -283,13 +283,9 @@ impl Loader<'_> {
                 },
                 None => {
                     let known: Vec<String> = HOST_KEYS.iter().map(HostKey::variable).collect();
-                    let later = LATER.iter().any(|name| host_keys::variable(name) == variable);
-                    let near = suggest::nearest(variable, known.iter().map(String::as_str));
-                    let hint = match (later, near) {
-                        (true, _) => NOT_YET.to_owned(),
-                        (false, Some(near)) => format!("did you mean {near}?"),
-                        // Other programs of this family may have variables too.
-                        (false, None) => continue,
+                    // Other programs of this family may have variables too.
+                    let Some(near) = suggest::nearest(variable, known.iter().map(String::as_str)) else {
+                        continue;
                     };
                     self.issue(
                         (IssueCode::UnknownKey, Severity::Warning),
@@ -297,7 +293,7 @@ impl Loader<'_> {
                         "",
                         "no such setting, ignored".into(),
                     )
-                    .fix = Some(hint);
+                    .fix = Some(format!("did you mean {near}?"));
                 }
             }
         }
@@ -328,13 +324,8 @@ impl Loader<'_> {
     }
 }
 
-const NOT_YET: &str = "not in this version yet";
-
 /// What to say about a key that does not exist.
 fn unknown_hint(name: &str) -> Option<String> {
-    if LATER.contains(&name) {
-        return Some(NOT_YET.to_owned());
-    }
     let near = suggest::nearest(name, HOST_KEYS.iter().map(|key| key.name))?;
     Some(format!("did you mean {near}?"))
 }

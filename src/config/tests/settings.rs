@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::desk::{Desk, errors, one, spec, warnings};
 use crate::config::effective::effective;
 use crate::config::host::{ColorChoice, DEFAULT_TOML, HostSettings, Kind, LogLevel, Setting};
-use crate::config::host_keys::{HOST_KEYS, LATER, variable};
+use crate::config::host_keys::HOST_KEYS;
 use crate::config::spec::{NamingStyle, Rate, Scope, StartMode};
 
 /// The manual names every key once, with its default, and nothing else.
@@ -274,26 +274,6 @@ fn roots_are_absolute_folders_of_the_user() {
     assert_eq!(desk.load().settings.roots, [desk.path("home/notes"), "/".into()]);
     desk.set("HOME", "");
     assert!(errors(&desk.load())[0].contains("needs the variable HOME"));
-}
-
-/// A key that is not there yet is unknown like any other one, and says that it will come.
-#[test]
-fn settings_of_later_versions_are_unknown_and_told_as_such() {
-    for name in LATER {
-        assert!(HOST_KEYS.iter().all(|key| key.name != name), "{name} is there: take it off the table");
-        let mut desk = Desk::new();
-        desk.write("home/.callboard/callboard.toml", &format!("{name} = 1\n"));
-        desk.set(&variable(name), "1");
-        let loaded = desk.load();
-        assert_eq!(loaded.settings, HostSettings::default());
-        let told = warnings(&loaded);
-        assert_eq!(told.len(), 2, "{told:?}");
-        let of_file = format!("{name}: unknown key, ignored (not in this version yet)");
-        assert!(told.iter().any(|line| line.ends_with(&of_file)), "{told:?}");
-        let of_variable = format!("{}: no such setting, ignored (not in this version yet)", variable(name));
-        assert!(told.contains(&of_variable), "{told:?}");
-        assert_eq!(errors(&loaded), Vec::<String>::new());
-    }
 }
 
 #[test]

@@ -1,0 +1,110 @@
+//! Makes text of a server harmless for a model, mechanically: hidden characters go, tokens of
+//! chat templates and what resembles a marker of the fence become words of ours. Says nothing
+//! about what a text wants. Linear time, idempotent, at most four times as long. Called by
+//! `model` for everything that a server said.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use super::detect::View;
+use super::{hidden, markers, tokens};
+
+/// What stands where a token of a chat template was.
+pub const TOKEN: &str = "[chat token]";
+/// What stands where something resembled a marker of the fence.
+pub const MARKER: &str = "[marker]";
+/// Rounds until nothing is left; a second one finds at most what the first one uncovered.
+const ROUNDS_MAX: usize = 8;
+
+/// How much was taken out of a text, or replaced in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Hidden characters.
+    pub hidden: usize,
+    /// Tokens of chat templates.
+    pub tokens: usize,
+    /// What resembled a marker of the fence.
+    pub markers: usize,
+}
+
+impl Found {
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            hidden: self.hidden + other.hidden,
+            tokens: self.tokens + other.tokens,
+            markers: self.markers + other.markers,
+        }
+    }
+
+    /// One sentence for each kind.
+    pub fn notes(self) -> Vec<String> {
+        let of = |count: usize, one: &str, many: &str, what: &str| {
+            (count > 0).then(|| format!("{count} {} {what}", if count == 1 { one } else { many }))
+        };
+        [
+            of(self.hidden, "hidden character", "hidden characters", "removed"),
+            of(self.tokens, "chat-template token", "chat-template tokens", "replaced"),
+            of(self.markers, "imitation", "imitations", "of the fence's markers replaced"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}
+
+/// The text without anything hidden: for what is looked through before it is sanitised.
+pub fn visible(text: &str) -> (Cow<'_, str>, Found) {
+    let (text, hidden) = hidden::strip(text);
+    (text, Found { hidden, ..Found::default() })
+}
+
+/// The text as a model may read it, and what was done to it.
+pub fn sanitise(text: &str) -> (Cow<'_, str>, Found) {
+    let (mut text, mut found) = visible(text);
+    for _ in 0..ROUNDS_MAX {
+        let Some((replaced, more)) = replace(&text) else { break };
+        // A joiner beside what was replaced may have nothing to join any more.
+        let (clean, hidden) = visible(&replaced);
+        found = found.and(more).and(hidden);
+        text = Cow::Owned(clean.into_owned());
+    }
+    (text, found)
+}
+
+/// The text with words of ours for tokens and markers; `None` when it has none.
+fn replace(text: &str) -> Option<(String, Found)> {
+    let view = View::of(text);
+    let mut spans: Vec<(Range<usize>, &str)> = Vec::new();
+    let mut found = Vec::new();
+    for (find, word) in [(markers::find as fn(&[u8], &mut Vec<Range<usize>>), MARKER), (tokens::find, TOKEN)]
+    {
+        find(&view.bytes, &mut found);
+        spans.extend(found.drain(..).map(|span| (span, word)));
+    }
+    if spans.is_empty() {
+        return None;
+    }
+    // In the order of the view, a marker before a token at the same place.
+    spans.sort_by_key(|(span, _)| (span.start, std::cmp::Reverse(span.end)));
+    let mut out = String::with_capacity(text.len());
+    let mut counts = Found::default();
+    let mut at = 0;
+    let mut spans = spans.into_iter().peekable();
+    while let Some((mut span, word)) = spans.next() {
+        while let Some((more, _)) = spans.next_if(|(next, _)| next.start < span.end) {
+            span.end = span.end.max(more.end);
+        }
+        let place = view.in_text(span);
+        out.push_str(text.get(at..place.start.max(at)).unwrap_or_default());
+        out.push_str(word);
+        at = place.end;
+        *(if word == MARKER { &mut counts.markers } else { &mut counts.tokens }) += 1;
+    }
+    out.push_str(text.get(at..).unwrap_or_default());
+    Some((out, counts))
+}
+
+#[cfg(test)]
+mod tests;
