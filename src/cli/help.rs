@@ -204,8 +204,7 @@ Examples:
   callboard mcp call fs read_text_file --help          its parameters
   echo '{\"path\":\".\"}' | callboard mcp call fs list_directory -
   callboard mcp call draw render size=64 -o out.png    save the binary parts
-  callboard mcp call fs list_directory path=. --as-model
-                                                       exactly what a model would be given
+  callboard mcp call fs list_directory --as-model      as a model gets it
   callboard mcp call echo message=hi -- \\
     npx -y @modelcontextprotocol/server-everything
   callboard mcp call fs list_directory path=. --json | jq .data.result";
