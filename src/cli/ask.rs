@@ -29,10 +29,9 @@ pub enum Reply {
 /// Asks whether a call may happen once, always (if that `can_keep`), or not; anything else is no.
 /// Offers to show what was left out, if there `is_more`. As [`yes_or_no`].
 pub async fn approval(question: &str, can_keep: bool, is_more: bool) -> Reply {
-    let mut choices = vec![if can_keep { "y: once, a: always" } else { "y" }];
-    choices.extend(is_more.then_some("s: show all"));
-    let answer = line(&format!("{question} [{}, N] ", choices.join(", "))).await;
-    reply(&answer, can_keep, is_more)
+    let letters = if can_keep { "y: once, a: always; [y/a/N" } else { "[y/N" };
+    let more = if is_more { ", s shows all" } else { "" };
+    reply(&line(&format!("{question} {letters}{more}] ")).await, can_keep, is_more)
 }
 
 /// What an answer means.

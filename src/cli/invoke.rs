@@ -139,7 +139,7 @@ impl Person<'_> {
     async fn answer(&mut self, prompt: &Prompt) {
         self.course.holds(true);
         let looks = second_looks(self.ctx, self.runtime, self.call);
-        let answer = reply(&asked(self.ctx, &looks, prompt), prompt.can_keep).await;
+        let answer = reply(&asked(self.ctx, &looks, prompt, self.call), prompt.can_keep).await;
         self.refused = answer == Answer::Deny;
         self.course.holds(self.refused);
         if let Some(listener) = &self.listener {
@@ -166,9 +166,11 @@ fn second_looks(ctx: &Ctx, runtime: &Runtime, call: &Invocation) -> Vec<String> 
     item.map(|item| labels::lines(ctx, &catalog, call.server.as_str(), item)).unwrap_or_default()
 }
 
-fn asked(ctx: &Ctx, labels: &[String], prompt: &Prompt) -> Question {
+/// The question about the call that was typed: with all of its arguments, where a prompt has a gap.
+fn asked(ctx: &Ctx, labels: &[String], prompt: &Prompt, call: &Invocation) -> Question {
     let server = ctx.clean(prompt.server.as_str());
-    let asked = question(&server, &prompt.tool, &prompt.arguments, ctx.term.width_err);
+    let arguments = ctx.clean(call.arguments.as_ref().map_or("{}", |arguments| arguments.get()));
+    let asked = question(&server, &prompt.tool, &arguments, ctx.term.width_err);
     let looks: String = labels.iter().map(|line| format!("look twice: {line}\n")).collect();
     Question { head: looks + &asked.head, ..asked }
 }
@@ -399,7 +401,7 @@ mod tests {
             can_keep: true,
             expires_in: Duration::from_secs(1),
         };
-        let asked = asked(&ctx, &[], &prompt);
+        let asked = asked(&ctx, &[], &prompt, &call("t", Some(r#"{"a":1}"#)));
         assert_eq!(asked.head, "Call t of s with\n  {\"a\":1}\n");
         assert_eq!(asked.line, "Call t of s?");
     }

@@ -158,3 +158,29 @@ fn a_taken_port_is_told_in_one_line() {
     assert_eq!(output.status.code(), Some(71));
     assert_eq!(String::from_utf8_lossy(&output.stderr).lines().count(), 1);
 }
+
+#[test]
+fn it_tries_to_get_out_and_reports_each_try() {
+    let dir = TempDir::new().expect("folder");
+    let (outside, work) = (dir.path().join("outside"), dir.path().join("work"));
+    [&outside, &work].map(|folder| std::fs::create_dir(folder).expect("folder"));
+    std::fs::write(outside.join("read"), "x").expect("written");
+    let tcp = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let udp = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let target = json!({
+        "outside": outside, "host": std::process::id(), "tcp": tcp.local_addr().expect("bound"),
+        "udp": udp.local_addr().expect("bound"), "name": "nobody", "report": work.join("report.json"),
+    });
+    std::fs::write(work.join("target.json"), target.to_string()).expect("written");
+    let mut tries = command(&dir, &["--escape", "{dir}/work/target.json"]);
+    let output = tries.current_dir(&work).stdin(std::process::Stdio::null()).output().expect("runs");
+    assert!(output.status.success(), "{output:?}");
+    let report = std::fs::read(work.join("report.json")).expect("a report");
+    let report: serde_json::Value = serde_json::from_slice(&report).expect("JSON");
+    assert!(report.as_object().is_some_and(|tries| tries.len() > 28), "{report}");
+    assert_eq!(report["read"], json!(null), "what succeeds has no error");
+    assert!(report["append"].is_string(), "there is no file of that try");
+    assert!(outside.join("created").exists());
+    let missing = command(&dir, &["--escape", "{dir}/none"]).output().expect("runs");
+    assert_eq!(missing.status.code(), Some(66));
+}

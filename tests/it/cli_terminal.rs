@@ -113,7 +113,7 @@ fn a_long_question_keeps_its_subject_in_sight_and_shows_all_when_asked_to() {
     demo_server(&home, "crashy");
     let arguments = format!(r#"{{"dividend":6,{}"divisor":2}}"#, " ".repeat(6000));
     let mut screen = Screen::run(&home, 80, &["mcp", "call", "crashy", "divide", &arguments], &[]);
-    screen.until("[y/N, s shows all] ");
+    screen.until("[y/a/N, s shows all] ");
     assert!(!screen.shown.contains("divisor") && screen.shown.lines().count() < 24, "{}", screen.shown);
     let last = screen.shown.lines().last().unwrap();
     assert!(last.contains("divide of crashy"), "{last:?}");

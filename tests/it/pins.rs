@@ -306,7 +306,7 @@ fn the_command_line_shows_a_change_takes_it_and_holds_the_next_one() {
     assert_eq!(refused["error"]["code"], "held");
     assert_eq!(refused["error"]["fix"], "callboard mcp pin review s echo");
     let why = home.run(&["mcp", "why", "s", "echo", "--json"]).json(0);
-    assert_eq!(why["data"]["tool"]["rule"], "pin", "{why}");
+    assert_eq!(why["data"]["tool"]["rule"], "held by a pin", "{why}");
     let tools = home.run(&["mcp", "tools", "s", "-v"]);
     tools.expect(0);
     assert!(tools.stdout.contains("echo (held)") && tools.stdout.contains("look twice"), "{tools:?}");
