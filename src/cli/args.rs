@@ -9,7 +9,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::ArgValueCandidates;
 
 use super::as_model::ModelArgs;
-use super::list_args::{MaybeServer, ToolsArgs};
+use super::list_args::{MaybeServer, StatusArgs, ToolsArgs};
 use super::pin_args::PinVerb;
 use super::rule_args::AllowArgs;
 use super::secret_args::SecretVerb;
@@ -283,20 +283,6 @@ pub struct HostOrServer {
     /// Name of a server; none means all of the running host
     #[arg(value_name = "SERVER", add = ArgValueCandidates::new(complete::servers))]
     pub server: Option<String>,
-}
-
-/// `status`
-#[derive(Debug, Args)]
-pub struct StatusArgs {
-    /// Name of a configured server; none means all
-    #[arg(value_name = "SERVER", add = ArgValueCandidates::new(complete::servers))]
-    pub server: Option<String>,
-    /// Keep the servers running and redraw on every change, until Ctrl-C
-    #[arg(long, conflicts_with = "wait")]
-    pub watch: bool,
-    /// Wait that long for all servers, in seconds or words such as 2m
-    #[arg(long, value_name = "D", value_parser = parse_duration)]
-    pub wait: Option<Duration>,
 }
 
 /// `why`

@@ -7,7 +7,21 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 
 use super::complete;
-use super::text::parse_timeout;
+use super::text::{parse_duration, parse_timeout};
+
+/// `status`
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// Name of a configured server; none means all
+    #[arg(value_name = "SERVER", add = ArgValueCandidates::new(complete::servers))]
+    pub server: Option<String>,
+    /// Keep the servers running and redraw on every change, until Ctrl-C
+    #[arg(long, conflicts_with = "wait")]
+    pub watch: bool,
+    /// Wait that long for all servers, in seconds or words such as 2m
+    #[arg(long, value_name = "D", value_parser = parse_duration)]
+    pub wait: Option<Duration>,
+}
 
 /// A configured server, all of them, or one that runs once.
 #[derive(Debug, Args)]

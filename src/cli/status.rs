@@ -6,11 +6,11 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::Done;
-use super::args::StatusArgs;
 use super::ctx::Ctx;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::list::{nothing, source_exit};
+use super::list_args::StatusArgs;
 use super::out::{self, Answer};
 use super::session::{answering, plan, waiting, with_runtime};
 use super::status_view::{StatusRow, counts_down, is_expected, is_healthy, sheet_text, table_text};

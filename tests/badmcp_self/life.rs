@@ -163,7 +163,9 @@ fn a_taken_port_is_told_in_one_line() {
 fn it_tries_to_get_out_and_reports_each_try() {
     let dir = TempDir::new().expect("folder");
     let (outside, work) = (dir.path().join("outside"), dir.path().join("work"));
-    [&outside, &work].map(|folder| std::fs::create_dir(folder).expect("folder"));
+    for folder in [&outside, &work] {
+        std::fs::create_dir(folder).expect("folder");
+    }
     std::fs::write(outside.join("read"), "x").expect("written");
     let tcp = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let udp = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");

@@ -234,7 +234,7 @@ async fn frame_max_bounds_what_is_taken_from_a_server() {
         let runtime = files.server(sized).ready().await;
         let (error, _) = failed(&runtime).await;
         assert_eq!(error.code, ErrorCode::FrameTooLarge);
-        assert!(error.message.contains("4096 bytes (limits.frame_max)"), "{error}");
+        assert!(error.message.contains("4 KiB (limits.frame_max)"), "{error}");
         call(&runtime, "s", "other").await.unwrap();
     }
 }
