@@ -124,6 +124,27 @@ impl fmt::Debug for Grant {
     }
 }
 
+/// By which door a call came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Door {
+    /// A program that embeds the runtime.
+    #[default]
+    Embedded,
+    /// The command line.
+    Cli,
+}
+
+impl Door {
+    /// The word in the audit log.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Embedded => "embedded",
+            Self::Cli => "cli",
+        }
+    }
+}
+
 /// The answer of a server, byte for byte.
 #[derive(Clone, Debug)]
 pub struct CallReply {
@@ -288,13 +309,15 @@ pub enum ErrorCode {
     FrameTooLarge,
     /// An HTTP status that carries no JSON-RPC answer.
     HttpStatus,
+    /// The audit log can't be written, and the call may change something.
+    AuditUnavailable,
     /// A bug of ours.
     Internal,
 }
 
 impl ErrorCode {
     /// Every code, in the order of `callboard explain`.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::UnknownServer,
         Self::UnknownTool,
         Self::UnknownResource,
@@ -323,6 +346,7 @@ impl ErrorCode {
         Self::MalformedAnswer,
         Self::FrameTooLarge,
         Self::HttpStatus,
+        Self::AuditUnavailable,
         Self::Internal,
     ];
 
@@ -357,6 +381,7 @@ impl ErrorCode {
             Self::MalformedAnswer => "malformed_answer",
             Self::FrameTooLarge => "frame_too_large",
             Self::HttpStatus => "http_status",
+            Self::AuditUnavailable => "audit_unavailable",
             Self::Internal => "internal",
         }
     }
@@ -376,7 +401,8 @@ impl ErrorCode {
             | Self::SecretInArguments
             | Self::PendingApproval
             | Self::Held
-            | Self::Disabled => -32001,
+            | Self::Disabled
+            | Self::AuditUnavailable => -32001,
             Self::ConfigError | Self::NeedsAuth | Self::GivenUp => -32002,
             Self::NotReady | Self::BreakerOpen | Self::Draining | Self::ConnectFailed => -32003,
             Self::Busy | Self::RateLimited => -32004,

@@ -3,6 +3,7 @@
 //! routes calls. `ARCHITECTURE.md` has the picture and the reading order.
 
 pub mod actors;
+pub mod audit;
 pub mod call;
 pub mod catalog;
 pub mod cli;

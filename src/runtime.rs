@@ -26,14 +26,17 @@ use ractor::{Actor, ActorRef};
 use tokio::sync::{oneshot, watch};
 
 use crate::actors::approvals::{ApprovalsRef, Gate, RulePlace};
+use crate::actors::audit::AuditRef;
 use crate::actors::directory::Directory;
 use crate::actors::frontend::FrontendRef;
 use crate::actors::registry::{RegistryArgs, RegistryRef};
 use crate::actors::root::{Offices, RootActor, RootArgs, RootMsg};
 use crate::actors::supervisor::SupervisorRef;
+use crate::audit::file::Place;
 use crate::catalog::merge::Catalog;
 use crate::catalog::pin::Book;
 use crate::config::diff::Change;
+use crate::config::host::AuditMode;
 use crate::config::load::{Env, Loaded};
 use crate::config::spec::{Entry, EntryState, NamingStyle, ServerSet};
 use crate::id::ServerId;
@@ -94,6 +97,8 @@ pub struct RuntimePlan {
     pub spawns_max: usize,
     /// What the policy goes by.
     pub gate: Gate,
+    /// Where calls are written down; `None` when they are not.
+    pub audit: Option<AuditPlan>,
     /// The seed of everything random, so that a run can be repeated; `None` for one that is
     /// different in every process.
     pub seed: Option<u64>,
@@ -105,6 +110,25 @@ pub struct RuntimePlan {
 impl std::fmt::Debug for RuntimePlan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RuntimePlan").field("servers", &self.servers).finish_non_exhaustive()
+    }
+}
+
+/// How calls are written down.
+#[derive(Clone, Debug)]
+pub struct AuditPlan {
+    /// Where the log is, or why there is no place for one.
+    pub place: Result<Place, String>,
+    /// What may change something is refused when its start can't be written.
+    pub strict: bool,
+}
+
+impl AuditPlan {
+    /// As the settings say; `None` when nothing is to be written.
+    pub fn of(loaded: &Loaded) -> Option<Self> {
+        let (mode, file_max) = (loaded.settings.audit, loaded.settings.audit_file_max);
+        let place = loaded.home.as_deref().map(|home| Place::below(home, file_max as u64));
+        let place = place.map_err(ToString::to_string);
+        (mode != AuditMode::Off).then(|| Self { place, strict: mode == AuditMode::Strict })
     }
 }
 
@@ -130,6 +154,7 @@ impl Default for RuntimePlan {
             in_flight_max: 1024,
             spawns_max: SPAWNS_MAX,
             gate: Gate::default(),
+            audit: None,
             seed: None,
             redaction: Redaction::default(),
         }
@@ -165,6 +190,7 @@ impl RuntimePlan {
                 expires: settings.approval_expires,
                 ..Gate::default()
             },
+            audit: AuditPlan::of(loaded),
             ..Self::default()
         }
     }
@@ -193,6 +219,7 @@ pub struct Runtime {
     approvals: ApprovalsRef,
     /// Follows the file of allow rules, when there is a place for it.
     rule_watch: Option<RuleWatch>,
+    audit: Option<AuditRef>,
     supervisor: SupervisorRef,
     registry: RegistryRef,
     root: ActorRef<RootMsg>,
@@ -230,6 +257,13 @@ impl Runtime {
         let (catalog_out, catalog) = watch::channel(Arc::new(Catalog::default()));
         let (directory_out, directory) = watch::channel(Arc::new(Directory::default()));
         let (broken_out, broken) = watch::channel(false);
+        let audit = match plan.audit.clone() {
+            Some(AuditPlan { place, strict }) => {
+                let started = AuditRef::start(place, strict, plan.in_flight_max);
+                Some(started.map_err(|e| StartError(format!("no thread for the audit log: {e}")))?)
+            }
+            None => None,
+        };
         let args = RootArgs {
             registry: RegistryArgs {
                 style: plan.naming,
@@ -240,6 +274,7 @@ impl Runtime {
             in_flight_max: plan.in_flight_max,
             catalog: catalog.clone(),
             gate: watch::channel(Arc::new(plan.gate())).0,
+            audit: audit.clone(),
             directory: directory_out,
             spawns: Spawns::new(plan.spawns_max),
             broken: broken_out,
@@ -251,7 +286,7 @@ impl Runtime {
         let Offices { frontend, approvals, supervisor, registry } =
             done.await.map_err(|e| StartError(e.to_string()))?.map_err(StartError)?;
         let (outbound, guarded) = watch::channel(Arc::default());
-        let frontend = FrontendRef::new(frontend, plan.in_flight_max, guarded);
+        let frontend = FrontendRef::new(frontend, plan.in_flight_max, guarded, audit.clone());
         let rule_watch = plan.gate.place.clone().map(|place| RuleWatch::start(place, approvals.clone()));
         let approvals = ApprovalsRef::new(approvals);
         let leases = plan.guard.as_ref().and_then(|guard| guard.leases.clone());
@@ -263,6 +298,7 @@ impl Runtime {
             frontend,
             approvals,
             rule_watch,
+            audit,
             supervisor,
             registry,
             root,
@@ -295,6 +331,9 @@ impl Runtime {
         let (secrets, credentials) = connectors::secrets(plan);
         plan.redaction.learn(&secrets);
         self.outbound.send_replace(Arc::new(Outbound::new(&credentials)));
+        if let Some(audit) = &self.audit {
+            audit.redact(plan.redaction.clone());
+        }
         let planned = connectors::plan(plan, &self.remembered, kept, books);
         self.supervisor.apply(planned, plan.redaction.clone()).await
     }
@@ -420,6 +459,9 @@ impl Runtime {
             sweep.join().await;
         }
         let _ = self.root.stop_and_wait(None, None).await;
+        if let Some(audit) = self.audit {
+            audit.flush().await;
+        }
     }
 }
 

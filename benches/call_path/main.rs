@@ -2,6 +2,8 @@
 //! in-process peer and over a real child; by size, shape and calls in flight. Figures
 //! are ratios to the bottom rung of the same run.
 //!
+//! The top rung has the audit log on: its price is the ratio to the rung below, see `pairs`.
+//!
 //! `cargo bench --bench call_path [-- QUICK]`; other modes are at the top of `main`. This same
 //! binary is the child (`--child`). With 64 calls in flight the processor time of one call is
 //! spread thin: hops of the three messages, the call task with its timer, allocations. With one
@@ -140,6 +142,15 @@ fn pairs(words: &[String]) {
         }
     }
     println!("{:<8} {:>10} {:>7} {:>7} {:>9}", "rung", "p50 µs", "× p50", "× thr", "cpu µs");
+    let audit = |ratio: fn(&Measured, &Measured) -> f64| {
+        median(all[4].iter().zip(&all[3]).map(|(one, base)| ratio(one, base)).collect())
+    };
+    println!(
+        "audit    {:>+10.2} {:>7.2} {:>7.2}  (against the front end)",
+        audit(|one, base| (one.p50.as_secs_f64() - base.p50.as_secs_f64()) * 1e6),
+        audit(|one, base| one.p50.as_secs_f64() / base.p50.as_secs_f64()),
+        audit(|one, base| one.per_second / base.per_second),
+    );
     for (rung, measured) in Rung::ALL.iter().zip(&all) {
         let against = |ratio: fn(&Measured, &Measured) -> f64| {
             median(measured.iter().zip(&all[0]).map(|(one, base)| ratio(one, base)).collect())

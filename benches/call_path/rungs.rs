@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use callboard::audit::file::Place;
 use callboard::call::{CallLimits, CallRequest, ItemKind, Target};
 use callboard::config::spec::*;
 use callboard::id::{CallId, SessionId};
-use callboard::runtime::{Runtime, RuntimePlan};
+use callboard::runtime::{AuditPlan, Runtime, RuntimePlan};
 use callboard::transport::link::{Link, Outbound};
 use callboard::transport::{
     Attempt, Connection, Connector, DuplexPeer, LinkSettings, ProtocolChoice, StdioLaunch, connect,
@@ -43,11 +44,13 @@ pub enum Rung {
     Actor,
     /// Front end and server actor: what an edge uses.
     Front,
+    /// The same with every call in the audit log.
+    Audited,
 }
 
 impl Rung {
     /// All, bottom first.
-    pub const ALL: [Self; 4] = [Self::Bare, Self::Link, Self::Actor, Self::Front];
+    pub const ALL: [Self; 5] = [Self::Bare, Self::Link, Self::Actor, Self::Front, Self::Audited];
 }
 
 const PARAMS: &str = r#"{"name":"t","arguments":{"path":"src/lib.rs","limit":20}}"#;
@@ -62,7 +65,7 @@ pub fn measure(rung: Rung, place: Where, load: Load) -> Measured {
         match rung {
             Rung::Bare => bare(place, load).await,
             Rung::Link => link(place, load).await,
-            Rung::Actor | Rung::Front => actors(rung, place, load).await,
+            Rung::Actor | Rung::Front | Rung::Audited => actors(rung, place, load).await,
         }
     })
 }
@@ -272,6 +275,11 @@ async fn actors(rung: Rung, place: Where, load: Load) -> Measured {
     let spec = spec(load);
     let id = spec.id.clone();
     let mut plan = RuntimePlan { in_flight_max: 4096, ..RuntimePlan::default() };
+    let folder = tempfile::tempdir().unwrap();
+    if rung == Rung::Audited {
+        let place = Place::below(folder.path(), 64 << 20);
+        plan.audit = Some(AuditPlan { place: Ok(place), strict: true });
+    }
     if place == Where::InProcess {
         plan.in_process.insert(id.clone(), duplex(load));
     }

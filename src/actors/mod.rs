@@ -2,6 +2,7 @@
 //! state alone; others see snapshots and send messages through `…Ref` types.
 
 pub mod approvals;
+pub(crate) mod audit;
 pub mod directory;
 pub mod frontend;
 pub(crate) mod jitter;

@@ -9,6 +9,7 @@ use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, Message, S
 use tokio::sync::{oneshot, watch};
 
 use super::approvals::{ApprovalsActor, ApprovalsArgs, ApprovalsMsg, Gate};
+use super::audit::AuditRef;
 use super::frontend::{FrontendActor, FrontendArgs, FrontendMsg};
 use super::registry::{RegistryActor, RegistryArgs, RegistryMsg, RegistryRef};
 use super::supervisor::{SupervisorActor, SupervisorArgs, SupervisorRef};
@@ -51,6 +52,8 @@ pub(crate) struct RootArgs {
     pub catalog: watch::Receiver<std::sync::Arc<Catalog>>,
     /// What the policy goes by: written by the desk of approvals, read by the front end.
     pub gate: watch::Sender<std::sync::Arc<Gate>>,
+    /// Where calls are written down; `None` when they are not.
+    pub audit: Option<AuditRef>,
     pub directory: watch::Sender<std::sync::Arc<super::directory::Directory>>,
     /// The places of servers that are being spawned.
     pub spawns: crate::transport::spawns::Spawns,
@@ -169,6 +172,7 @@ impl RootState {
             directory: self.args.directory.subscribe(),
             gate: self.args.gate.subscribe(),
             approvals: Seat::new(self.approvals.subscribe()),
+            audit: self.args.audit.clone(),
             in_flight_max: self.args.in_flight_max,
         };
         let (actor, _) = Actor::spawn_linked(None, FrontendActor, args, self.me.get_cell()).await?;
@@ -260,6 +264,7 @@ mod tests {
             in_flight_max: 1024,
             catalog,
             gate: watch::channel(Arc::default()).0,
+            audit: None,
             directory: directory_out,
             spawns,
             broken: broken_out,
@@ -274,7 +279,7 @@ mod tests {
     fn fail(offices: &Offices) {
         panics::arm("frontend:Call", 0, "asked to");
         drop(
-            FrontendRef::new(offices.frontend.clone(), 1, watch::channel(Arc::default()).1)
+            FrontendRef::new(offices.frontend.clone(), 1, watch::channel(Arc::default()).1, None)
                 .call(request(), None),
         );
     }

@@ -6,12 +6,14 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
+use super::audit_note::{Change, note, note_taken};
 use super::ctx::Ctx;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::out::{Answer, Tone};
 use super::rule_args::AllowArgs;
 use super::table::{Column, Field, table};
+use crate::audit::record::Event;
 use crate::call::ItemKind;
 use crate::catalog::items::Hints;
 use crate::config::rule_book::{RuleBook, RuleKey};
@@ -56,6 +58,14 @@ fn give(ctx: &Ctx, args: &AllowArgs) -> Result<Answer, Failure> {
         ctx.runnable(&args.server)?;
     }
     let key = RuleKey::of(entry.source.scope, &ctx.loaded.project_root, &entry.id);
+    let known = rule_file::read(ctx.home()?).map_err(|error| unusable(&error))?.tools(&key);
+    let new: BTreeSet<&String> = args.tools.iter().filter(|tool| !known.contains(*tool)).collect();
+    note(
+        ctx,
+        Event::RuleAllowed,
+        &args.server,
+        &noted(new, &format!("rule for the {} entry", key.scope.as_str())),
+    )?;
     let mut changed = false;
     let book = rule_file::change(ctx.home()?, |book| {
         let before = book.tools(&key);
@@ -119,6 +129,7 @@ fn revoke(ctx: &Ctx, args: &AllowArgs) -> Result<Answer, Failure> {
     if taken.is_empty() && ctx.loaded.servers.get(&args.server).is_none() {
         ctx.entry(&args.server)?;
     }
+    note_taken(ctx, Event::RuleRevoked, &args.server, &noted(&taken, "rules of every entry of that name"));
     let human = if taken.is_empty() {
         format!("nothing to do: {} has no such allow rule", args.server)
     } else {
@@ -127,6 +138,12 @@ fn revoke(ctx: &Ctx, args: &AllowArgs) -> Result<Answer, Failure> {
     let rules = written(&book, &key_in(scope));
     let view = AllowView { server: &args.server, scope: scope.as_str(), rules, changed: !taken.is_empty() };
     Answer::new("callboard.allow/1", &view, ctx.clean(&human))
+}
+
+/// The rules as changes for the audit log, a line each.
+fn noted<'a>(tools: impl IntoIterator<Item = &'a String>, reason: &str) -> Vec<Change<'a>> {
+    let change = |tool: &'a String| Change { tool: Some(tool), pin: None, reason: reason.to_owned() };
+    tools.into_iter().map(change).collect()
 }
 
 fn named(tools: &[String], server: &ServerId) -> String {

@@ -6,11 +6,13 @@ use serde_json::Value;
 
 use super::args::ApproveArgs;
 use super::ask;
+use super::audit_note::{Change, note, note_taken};
 use super::ctx::Ctx;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::out::{Answer, Style, Tone, write_stderr};
 use super::table::{Field, sheet};
+use crate::audit::record::Event;
 use crate::config::approvals::{self, Request, RequestError, approve as record, revoke as take_back};
 use crate::config::reveal::{self, Revealed};
 use crate::config::spec::{Scope, Source};
@@ -71,6 +73,8 @@ pub async fn approve(ctx: &Ctx, args: &ApproveArgs) -> Result<Answer, Failure> {
                 .on(&request.name));
         }
     }
+    let reason = format!("entry {} of {}", request.hash, request.project.display());
+    note(ctx, Event::TrustApproved, &request.name, &[Change { reason, ..Change::default() }])?;
     record(home, request.approval(rfc3339(wall())))
         .map_err(|e| Failure::io(Exit::Config, e.to_string()).fix("check the folder of Callboard's files"))?;
     let human = if args.yes {
@@ -205,6 +209,9 @@ pub fn revoke(ctx: &Ctx, name: &str) -> Result<Answer, Failure> {
         .map_err(|e| Failure::io(Exit::Config, e.to_string()))?;
     if !changed {
         ctx.entry(name)?;
+    } else {
+        let reason = format!("project {}", ctx.loaded.project_root.display());
+        note_taken(ctx, Event::TrustRevoked, name, &[Change { reason, ..Change::default() }]);
     }
     let human = if changed {
         format!("took the approval of {name} back; it waits for approval again")

@@ -9,6 +9,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::ArgValueCandidates;
 
 use super::as_model::ModelArgs;
+use super::audit_args::AuditVerb;
 use super::list_args::{MaybeServer, StatusArgs, ToolsArgs};
 use super::pin_args::PinVerb;
 use super::rule_args::AllowArgs;
@@ -132,6 +133,14 @@ pub enum Command {
         /// The verb.
         #[command(subcommand)]
         verb: SecretVerb,
+    },
+    /// Look at the log of all operations, and check it
+    #[command(subcommand_required = true, arg_required_else_help = true, after_help = help::AUDIT)]
+    #[command(disable_help_subcommand = true)]
+    Audit {
+        /// The verb.
+        #[command(subcommand)]
+        verb: AuditVerb,
     },
     /// See, use and edit the MCP servers
     #[command(subcommand_required = true, arg_required_else_help = true, after_help = help::MCP)]
@@ -507,6 +516,9 @@ mod tests {
             "secret set K",
             "secret list",
             "secret rm K --force",
+            "audit verify",
+            "audit tail -f -n 5 --server s --tool t --outcome ok --since 1h",
+            "audit export --format csv --broken",
             "mcp list",
             "mcp get s",
             "mcp status s --wait 2s",

@@ -109,6 +109,11 @@ impl Ctx {
         self.redaction.now()
     }
 
+    /// Text without the secrets that we know, for a file.
+    pub fn redacted(&self, text: &str) -> String {
+        self.redaction.text(text)
+    }
+
     /// The entry of that name, or the failure that names the closest one and the files that
     /// could not be read.
     pub fn entry(&self, name: &str) -> Result<&Entry, Failure> {

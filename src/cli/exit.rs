@@ -56,9 +56,13 @@ pub fn exit_code(error: &CallError) -> Exit {
     match error.code {
         E::UnknownServer | E::UnknownTool | E::UnknownResource | E::UnknownPrompt => Exit::NotFound,
         E::AmbiguousName | E::InvalidArguments => Exit::Usage,
-        E::Denied | E::NeedsApproval | E::SecretInArguments | E::PendingApproval | E::Held | E::Disabled => {
-            Exit::Refused
-        }
+        E::Denied
+        | E::NeedsApproval
+        | E::SecretInArguments
+        | E::PendingApproval
+        | E::Held
+        | E::Disabled
+        | E::AuditUnavailable => Exit::Refused,
         E::ConfigError => Exit::Config,
         E::NeedsAuth => Exit::NeedsAuth,
         E::Cancelled => Exit::Interrupted,
@@ -113,6 +117,7 @@ mod tests {
             (E::PendingApproval, 5),
             (E::Held, 5),
             (E::Disabled, 5),
+            (E::AuditUnavailable, 5),
             (E::ConfigError, 3),
             (E::NeedsAuth, 6),
             (E::Cancelled, 130),

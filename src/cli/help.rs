@@ -112,6 +112,36 @@ Examples:
   callboard secret rm GITHUB_TOKEN
   callboard secret rm GITHUB_TOKEN --force    remove it all the same";
 
+pub(super) const AUDIT: &str = "\
+Every call is written to `audit/audit.jsonl` in the home of Callboard (0600): a line before it is sent, \
+one when it has ended; a refusal is one line. So are answers to questions, and changes of trust. Arguments \
+are in it as a keyed hash, never as text. `audit.mode` says what happens when it can't be written.
+Examples:
+  callboard audit verify
+  callboard audit tail -f --server github
+  callboard audit export --format csv --since 30d > audit.csv";
+
+pub(super) const AUDIT_VERIFY: &str = "\
+Ends with 1 when the log is broken, and names file, line, number and kind of each break. Lines are \
+chained with a key that lies beside the log: who has it can write any log. So keep number and mac of the \
+last line elsewhere.
+Examples:
+  callboard audit verify
+  callboard audit verify --json";
+
+pub(super) const AUDIT_TAIL: &str = "\
+Shows lines as they are, verified or not.
+Examples:
+  callboard audit tail
+  callboard audit tail -f --outcome refused
+  callboard audit tail -n 100 --since 2h --json";
+
+pub(super) const AUDIT_EXPORT: &str = "\
+Verifies the log first, and writes nothing (exit 1) when it is broken.
+Examples:
+  callboard audit export > audit.jsonl
+  callboard audit export --format csv --server github > github.csv";
+
 pub(super) const LIST: &str = "\
 Reads the configuration and starts nothing. `state` in --json is usable (may be started as it is \
 written), disabled, pending_approval or config_error; how servers are is what `mcp status` says.

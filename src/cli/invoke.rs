@@ -22,7 +22,8 @@ use super::text;
 use crate::actors::approvals::ListenerRef;
 use crate::actors::frontend::CALL_EVENTS_MAX;
 use crate::call::{
-    CallError, CallEvent, CallLimits, CallReply, CallRequest, Delivery, ErrorCode, ItemKind, Phase, Target,
+    CallError, CallEvent, CallLimits, CallReply, CallRequest, Delivery, Door, ErrorCode, ItemKind, Phase,
+    Target,
 };
 use crate::id::{ServerId, SessionId, shell_word};
 use crate::policy::approve::{Answer, Notice, Prompt};
@@ -194,7 +195,7 @@ async fn send(
 ) -> Result<CallReply, CallError> {
     let (events, seen) = mpsc::channel(CALL_EVENTS_MAX);
     course.begun(seen);
-    let running = runtime.frontend().call(call.request(runtime), Some(events));
+    let running = runtime.frontend().through(Door::Cli).call(call.request(runtime), Some(events));
     tokio::pin!(running);
     let shows = ctx.term.stderr && !ctx.global.json;
     let mut started = Monotonic::now();

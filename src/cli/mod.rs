@@ -9,6 +9,9 @@ pub mod approve;
 pub mod args;
 mod as_model;
 pub mod ask;
+pub mod audit;
+pub mod audit_args;
+pub mod audit_note;
 pub mod call;
 pub mod call_args;
 pub mod check;
@@ -65,6 +68,7 @@ use std::process::ExitCode;
 use clap::FromArgMatches;
 
 use args::{Cli, Command, HostOrServer, Mcp};
+use audit_args::AuditVerb;
 use ctx::Ctx;
 use exit::Exit;
 use failure::Failure;
@@ -216,6 +220,7 @@ async fn dispatch(ctx: &Ctx, command: Command) -> Result<Done, Failure> {
         Command::Explain { code } => explain::explain(code.as_deref(), style).map(Done::from),
         Command::Completions { shell } => complete::script(shell).map(Done::from),
         Command::Secret { verb } => secret_verb(ctx, &verb).map(Done::from),
+        Command::Audit { verb } => audit::audit(ctx, &verb).await,
         Command::Mcp { verb } => mcp(ctx, verb).await,
     }
 }
@@ -305,6 +310,9 @@ fn schema(command: &Command) -> &'static str {
         Command::Secret { verb: SecretVerb::Set(_) } => secret::SET,
         Command::Secret { verb: SecretVerb::List } => secret::LIST,
         Command::Secret { verb: SecretVerb::Rm(_) } => secret::RM,
+        Command::Audit { verb: AuditVerb::Verify(_) } => audit::VERIFY,
+        Command::Audit { verb: AuditVerb::Tail(_) } => audit::TAIL,
+        Command::Audit { verb: AuditVerb::Export(_) } => audit::EXPORT,
         Command::Mcp { verb } => mcp_schema(verb),
     }
 }

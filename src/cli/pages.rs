@@ -33,7 +33,7 @@ pub(super) const fn page(
 }
 
 /// The codes of calls in their order, then those of the command line.
-const PAGES: [Page; 38] = [
+const PAGES: [Page; 40] = [
     page(
         "unknown_server",
         "no server of that name",
@@ -231,11 +231,25 @@ const PAGES: [Page; 38] = [
         "404: check the URL (it usually ends in /mcp). 5xx: look at the server's own log. 429, 503: wait for `retry_after_ms`.",
     ),
     page(
+        "audit_unavailable",
+        "the audit log can't be written",
+        "Every call is written down before it is sent. The log could not be written (no space, no right, no key), and with `audit.mode = \"strict\"`, the default, only what is known to change nothing runs then: resources, prompts, and tools that a trusted server hints to be read-only.",
+        NOT_RUN,
+        "The message names the file and what is wrong with it. Free space or correct its rights; `callboard audit verify` looks at the log. With `audit.mode = \"best-effort\"` calls go on without a line, and \"off\" writes none.",
+    ),
+    page(
         "internal",
         "a fault of Callboard",
         "Something happened here that must not happen. Other servers and calls are not concerned.",
         MAYBE_RUN,
         "Please report it with the message and the output of `--log-level debug`.",
+    ),
+    page(
+        "audit_broken",
+        "the audit log is not as it was written",
+        "`callboard audit verify` found lines that were changed, removed, moved or added, or an end that is missing. The answer names each with its file, line and kind.",
+        NO_CALL,
+        "Keep the files as they are, and compare them with a copy. To begin a new log, move the folder `audit` of Callboard's home away. Who has the key can write any log: keep number and mac of the last line elsewhere, and check them with `--expect`.",
     ),
     page(
         "server_error",

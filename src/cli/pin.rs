@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::Done;
 use super::ask;
+use super::audit_note::{Change, note};
 use super::ctx::Ctx;
 use super::exit::Exit;
 use super::failure::Failure;
@@ -16,6 +17,7 @@ use super::pin_args::{PinAccept, PinList, PinReview, PinVerb};
 use super::session::{answering, plan, ready, waiting};
 use super::table::{Column, Field, table};
 use super::text;
+use crate::audit::record::Event;
 use crate::call::ItemKind;
 use crate::catalog::items::Item;
 use crate::catalog::lint::Others;
@@ -309,11 +311,19 @@ async fn accept_these(
         .iter()
         .map(|(_, item)| (item.name.clone(), Pin::of(&item.raw, now.as_str(), By::Accepted)))
         .collect();
+    let changes: Vec<Change<'_>> = rows.iter().zip(&pins).map(|(row, pin)| accepted(row, pin)).collect();
+    note(ctx, Event::PinAccepted, server, &changes)?;
     pins::accept(&at.folder, &at.owner(entry), &pins)
         .map_err(|error| Failure::io(Exit::Config, error.to_string()).on(server).fix(error.cure()))?;
     let done = format!("accepted {count} of {server}");
     let human = if args.yes { format!("{}\n\n{done}", shown(ctx.style())) } else { done };
     Answer::new(ACCEPT, &AcceptView { server, accepted: rows, changed: true }, human)
+}
+
+/// What the audit log says of one accepted definition.
+fn accepted<'a>(row: &Reviewed, (tool, pin): &'a (String, Pin)) -> Change<'a> {
+    let reason = format!("it was held: {}", row.held.unwrap_or_default());
+    Change { tool: Some(tool), pin: Some(pin.hash.to_string()), reason }
 }
 
 /// How many tools of each server were held when it was last seen. Reads files; starts nothing.

@@ -10,8 +10,8 @@ use super::exit::Exit;
 use super::failure::Failure;
 
 /// Verbs that this version does not have.
-const LATER_VERBS: [&str; 10] =
-    ["agent", "audit", "console", "import", "install", "login", "logout", "serve", "token", "uninstall"];
+const LATER_VERBS: [&str; 9] =
+    ["agent", "console", "import", "install", "login", "logout", "serve", "token", "uninstall"];
 
 /// Options that this version does not have.
 const LATER_OPTIONS: [&str; 9] = [

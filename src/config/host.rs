@@ -36,6 +36,10 @@ pub struct HostSettings {
     pub color: ColorChoice,
     /// `log.level`
     pub log_level: LogLevel,
+    /// `audit.mode`
+    pub audit: AuditMode,
+    /// `audit.file_max`, bytes.
+    pub audit_file_max: usize,
     /// `timeouts.*`: defaults of the entries.
     pub timeouts: Timeouts,
     /// `breaker.*`: defaults of the entries.
@@ -76,6 +80,18 @@ pub enum ColorChoice {
     Never,
 }
 
+/// `audit.mode`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum AuditMode {
+    /// What may change something is refused when its line can't be written.
+    #[default]
+    Strict,
+    /// Calls go on without.
+    BestEffort,
+    /// Nothing is written.
+    Off,
+}
+
 /// `log.level`
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LogLevel {
@@ -113,6 +129,8 @@ impl Default for HostSettings {
             reserved: Vec::new(),
             color: ColorChoice::Auto,
             log_level: LogLevel::Warn,
+            audit: AuditMode::Strict,
+            audit_file_max: 64 << 20,
             timeouts: Timeouts::default(),
             breaker: BreakerSpec::default(),
             restart: RestartSpec::default(),

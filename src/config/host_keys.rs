@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use super::host::{ColorChoice, HostKey, Kind, LogLevel, ProjectRule, Setting};
+use super::host::{AuditMode, ColorChoice, HostKey, Kind, LogLevel, ProjectRule, Setting};
 use super::mode::{Mode, SpawnCheck};
 use super::raw::{COUNT_MAX, START_WORDS};
 use super::spec::{NamingStyle, Rate};
@@ -17,6 +17,8 @@ const NAMING_WORDS: [(&str, NamingStyle); 4] = [
 ];
 const COLOR_WORDS: [(&str, ColorChoice); 3] =
     [("auto", ColorChoice::Auto), ("always", ColorChoice::Always), ("never", ColorChoice::Never)];
+const AUDIT_WORDS: [(&str, AuditMode); 3] =
+    [("strict", AuditMode::Strict), ("best-effort", AuditMode::BestEffort), ("off", AuditMode::Off)];
 const LOG_WORDS: [(&str, LogLevel); 6] = [
     ("off", LogLevel::Off),
     ("error", LogLevel::Error),
@@ -134,6 +136,22 @@ pub const HOST_KEYS: &[HostKey] = &[
         Word,
         |s| word_of(&LOG_WORDS, s.log_level),
         |t, v| t.log_level = value_of(&LOG_WORDS, v).unwrap_or(t.log_level)
+    ),
+    host_key!(
+        "audit.mode",
+        Kind::Word(&["strict", "best-effort", "off"]),
+        ProjectRule::Never,
+        Word,
+        |s| word_of(&AUDIT_WORDS, s.audit),
+        |t, v| t.audit = value_of(&AUDIT_WORDS, v).unwrap_or(t.audit)
+    ),
+    host_key!(
+        "audit.file_max",
+        Kind::Bytes,
+        ProjectRule::Never,
+        Bytes,
+        |s| wide(s.audit_file_max),
+        |t, v| t.audit_file_max = size(*v)
     ),
     host_key!("timeouts.idle", TIME, LOWER, Duration, |s| s.timeouts.idle, |t, v| t.timeouts.idle = *v),
     host_key!("timeouts.connect", TIME, LOWER, Duration, |s| s.timeouts.connect, |t, v| t.timeouts.connect =

@@ -286,7 +286,9 @@ pub fn fault_of_call(code: ErrorCode, transport: &str) -> Fault {
         | ErrorCode::Disabled
         | ErrorCode::ConfigError
         | ErrorCode::NeedsAuth => Fault::Config,
-        ErrorCode::Busy | ErrorCode::Draining | ErrorCode::Internal => Fault::Host,
+        ErrorCode::Busy | ErrorCode::Draining | ErrorCode::AuditUnavailable | ErrorCode::Internal => {
+            Fault::Host
+        }
         ErrorCode::ConnectFailed | ErrorCode::ConnectionLost if transport != "stdio" => Fault::Network,
         ErrorCode::GivenUp
         | ErrorCode::NotReady

@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 use crate::cli_home::{Home, Ran};
 
 /// The misbehaving server, built beside the program.
-fn badmcp() -> String {
+pub(crate) fn badmcp() -> String {
     let built = Path::new(env!("CARGO_BIN_EXE_callboard")).parent().unwrap().join("examples/badmcp");
     assert!(built.is_file(), "{} is built by `cargo test`", built.display());
     built.to_str().unwrap().to_owned()
 }
 
 /// A home whose one server `s` has these flags, and a trace.
-fn with_server(flags: &[&str]) -> (Home, PathBuf) {
+pub(crate) fn with_server(flags: &[&str]) -> (Home, PathBuf) {
     let home = Home::new();
     let trace = home.project().join("trace.jsonl");
     let mut args: Vec<String> = vec!["--trace".into(), trace.display().to_string()];
@@ -29,14 +29,14 @@ fn with_server(flags: &[&str]) -> (Home, PathBuf) {
     (home, trace)
 }
 
-fn call(home: &Home, words: &[&str]) -> Ran {
+pub(crate) fn call(home: &Home, words: &[&str]) -> Ran {
     let mut all = vec!["mcp", "call", "s"];
     all.extend_from_slice(words);
     home.run(&all)
 }
 
 /// What reached the server, by method.
-fn received(trace: &Path, method: &str) -> usize {
+pub(crate) fn received(trace: &Path, method: &str) -> usize {
     let text = std::fs::read_to_string(trace).unwrap_or_default();
     text.lines().filter(|line| line.contains(&format!("\\\"method\\\":\\\"{method}\\\""))).count()
 }
@@ -370,7 +370,7 @@ fn running(home: &Home, words: &[&str], trace: &Path, method: &str) -> Child {
     child
 }
 
-fn interrupt(child: &Child) {
+pub(crate) fn interrupt(child: &Child) {
     let pid = rustix::process::Pid::from_raw(child.id().try_into().unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
 }

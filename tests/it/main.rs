@@ -10,6 +10,7 @@ mod breaker;
 mod calls;
 mod catalogs;
 mod cli;
+mod cli_audit;
 mod cli_call;
 mod cli_config;
 mod cli_edit;

@@ -7,6 +7,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests play hosts, and look at clock and environment")]
 #![expect(clippy::disallowed_macros, reason = "figures of many rounds go to stdout, which libtest keeps")]
 
+mod audit;
 mod guard_death;
 mod host_death;
 mod reports;

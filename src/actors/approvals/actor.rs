@@ -8,6 +8,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::gate::Gate;
 use super::held::{Asked, Decision, because, hold};
+use super::minutes::Minutes;
+use crate::actors::audit::Said;
 use crate::actors::frontend::FrontendMsg;
 use crate::actors::root::Seat;
 use crate::actors::task::{self, TaskHandle};
@@ -18,7 +20,7 @@ use crate::config::rules::AllowRules;
 use crate::config::spec::Scope;
 use crate::id::{ListenerId, SessionId};
 use crate::policy::approve::{
-    Action, Answer, Approvals, CallKey, Event, Notice, Prompt, RequestId, arguments, fit,
+    Action, Answer, Approvals, CallKey, Denied, Event, Notice, Prompt, RequestId, arguments, fit,
 };
 use crate::time::Monotonic;
 
@@ -68,6 +70,8 @@ pub(crate) struct ApprovalsState {
     requests: BTreeMap<RequestId, Request>,
     listeners: BTreeMap<ListenerId, mpsc::Sender<Notice>>,
     wake: Option<(Monotonic, TaskHandle)>,
+    /// The answer that is being looked at.
+    said: Option<Said>,
     /// Rules that are being written.
     keeping: Vec<TaskHandle>,
 }
@@ -77,6 +81,8 @@ struct Request {
     key: CallKey,
     scope: Scope,
     refusal: CallError,
+    /// `None` when calls are not audited.
+    minutes: Option<Minutes>,
     decide: Option<oneshot::Sender<Decision>>,
     _holds: TaskHandle,
 }
@@ -100,6 +106,7 @@ impl Actor for ApprovalsActor {
             requests: BTreeMap::new(),
             listeners: BTreeMap::new(),
             wake: None,
+            said: None,
             keeping: Vec::new(),
         })
     }
@@ -121,7 +128,11 @@ impl Actor for ApprovalsActor {
                     state.listeners.remove(&id);
                 }
             }
-            ApprovalsMsg::Answer(by, id, answer) => state.on(Event::Answered(by, id, answer), now),
+            ApprovalsMsg::Answer(by, id, answer) => {
+                state.said = Some(Said { by, answer });
+                state.on(Event::Answered(by, id, answer), now);
+                state.said = None;
+            }
             ApprovalsMsg::Left(id) => {
                 state.listeners.remove(&id);
                 state.on(Event::Left(id), now);
@@ -170,12 +181,14 @@ impl ApprovalsState {
             expires_in: gate.expires,
         };
         let (decide, decided) = oneshot::channel();
+        let minutes = call.minutes();
         let holding = hold(id, call, decided, self.args.frontend.clone());
         let request = Request {
             prompt,
             scope,
             key: key.clone(),
             refusal,
+            minutes,
             decide: Some(decide),
             _holds: task::spawn(&self.me, holding, move |_| ApprovalsMsg::Ended(id)),
         };
@@ -211,13 +224,18 @@ impl ApprovalsState {
                 }
             }
             Action::Grant(id) => {
-                let grant = self.requests.get(&id).map(|request| Grant::of(request.key.call));
+                let request = self.requests.get(&id);
+                if let Some((minutes, said)) = request.and_then(|r| r.minutes.as_ref()).zip(self.said) {
+                    minutes.given(said);
+                }
+                let grant = request.map(|request| Grant::of(request.key.call));
                 self.decide(id, grant.map(Decision::Run));
             }
             Action::Keep(id) => self.keep(id),
             Action::Deny(id, why) => {
                 let refusal = self.requests.get(&id).map(|request| because(&request.refusal, why.why()));
-                self.decide(id, refusal.map(|error| Decision::Refuse(Box::new(error))));
+                let said = self.said.filter(|_| why == Denied::ByPerson);
+                self.decide(id, refusal.map(|error| Decision::Refuse(Box::new(error), said)));
             }
         }
         None
@@ -237,14 +255,19 @@ impl ApprovalsState {
         let Some(request) = self.requests.get(&id) else { return };
         let Some(place) = self.args.gate.borrow().place.clone() else { return };
         let key = RuleKey::of(request.scope, &place.root, &request.prompt.server);
-        let tool = request.key.tool.tool.clone();
+        let (tool, minutes) = (request.key.tool.tool.clone(), request.minutes.clone());
         let work = async move {
             let written = tokio::task::spawn_blocking(move || {
                 let book = rule_file::allow(&place.home, &key, &tool)?;
                 Ok::<_, rule_file::RuleError>(book.in_force(&place.root, |_, _| true).0)
             });
             match written.await {
-                Ok(Ok(rules)) => ApprovalsMsg::Rules(rules),
+                Ok(Ok(rules)) => {
+                    if let Some(minutes) = minutes {
+                        minutes.rule_made();
+                    }
+                    ApprovalsMsg::Rules(rules)
+                }
                 Ok(Err(error)) => ApprovalsMsg::NotKept(error.to_string()),
                 Err(_) => ApprovalsMsg::NotKept("the writer was lost".to_owned()),
             }

@@ -5,6 +5,7 @@
 mod actor;
 mod gate;
 mod held;
+mod minutes;
 mod reference;
 
 pub(crate) use actor::{ApprovalsActor, ApprovalsArgs, ApprovalsMsg};

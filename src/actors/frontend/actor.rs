@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use super::gate::Policy;
 use super::route::{self, Routed};
 use crate::actors::approvals::{ApprovalsMsg, Asked, Gate, Held};
+use crate::actors::audit::{AuditRef, Passage, Trail};
 use crate::actors::directory::Directory;
 use crate::actors::root::Seat;
 use crate::actors::server::msg::Submission;
@@ -28,6 +29,8 @@ pub(crate) struct FrontendArgs {
     /// What the policy goes by, as the desk of approvals last said.
     pub gate: watch::Receiver<Arc<Gate>>,
     pub approvals: Seat<ApprovalsMsg>,
+    /// Where calls are written down; `None` when they are not.
+    pub audit: Option<AuditRef>,
     /// Calls in flight or waiting, in all.
     pub in_flight_max: usize,
 }
@@ -69,9 +72,11 @@ impl Actor for FrontendActor {
         if args.gate.has_changed().unwrap_or(false) {
             *policy = Policy::new(args.gate.borrow_and_update().clone());
         }
+        let mut passage = Passage::default();
         let routed = {
             let (catalog, directory) = (args.catalog.borrow(), args.directory.borrow());
-            route::route(&call.request, &call.carried, &catalog, &directory, policy).and_then(|to| {
+            let carried = &call.carried;
+            route::route(&call.request, carried, &catalog, &directory, policy, &mut passage).and_then(|to| {
                 let free = call.permit.semaphore().available_permits();
                 route::share(&to, &directory, free, args.in_flight_max)?;
                 Ok(to)
@@ -82,18 +87,25 @@ impl Actor for FrontendActor {
                 if let Some(direct) = direct {
                     call.request.target = direct;
                 }
-                match wanted {
-                    None => server.submit(call),
-                    Some(wanted) => {
+                match (wanted, &args.audit) {
+                    (None, None) => server.submit(call),
+                    (None, Some(audit)) => audit.begin(call, server, passage),
+                    (Some(wanted), audit) => {
                         let super::gate::Wanted { key, scope, rule, refusal } = *wanted;
-                        let call = Held::new(call, &refusal);
+                        passage.asks = true;
+                        let trail = audit.clone().map(|audit| Trail { audit, passage });
+                        let call = Held::new(call, &refusal, trail);
                         let asked = Asked { call, key, scope, rule, refusal };
                         args.approvals.cast(ApprovalsMsg::Ask(Box::new(asked)));
                     }
                 }
             }
             Err(error) => {
-                let _ = call.reply.send(Err(*error));
+                let Submission { request, door, reply, permit, .. } = *call;
+                if let Some(audit) = &args.audit {
+                    audit.turned(door, request, passage, &error, Some(permit));
+                }
+                let _ = reply.send(Err(*error));
             }
         }
         Ok(())

@@ -8,7 +8,7 @@ use crate::catalog::items::{Hints, Item};
 use crate::catalog::pin::Held;
 use crate::config::rules::AllowRules;
 use crate::config::spec::Scope;
-use crate::policy::access::{Question, Refusal, Verdict, decide};
+use crate::policy::access::{Question, Refusal, Rule, Verdict, decide};
 use crate::policy::approve::CallKey;
 
 /// What the policy goes by, with its rules put together.
@@ -41,7 +41,7 @@ impl Policy {
         Self { rules: gate.all_rules(), gate }
     }
 
-    /// Whether this call may run: `Ok(None)` when it may, and what to ask when a person has to say.
+    /// The rule that decides about this call, and whether it may run: `Ok(None)` when it may, and what to ask when a person has to say.
     /// An item that the catalogue does not know yet has no hints.
     pub(super) fn check(
         &self,
@@ -49,7 +49,7 @@ impl Policy {
         entry: &DirectoryEntry,
         (kind, name): (ItemKind, &str),
         known: Known<'_>,
-    ) -> Result<Option<Wanted>, CallError> {
+    ) -> (Rule, Result<Option<Wanted>, CallError>) {
         let definition = known.item.map(|item| item.raw.as_ref());
         let key = || CallKey::of(&entry.entry, name, definition, &request.params);
         let granted = request.grant.is_some_and(|grant| grant.is_for(&key().call));
@@ -66,15 +66,19 @@ impl Policy {
         match verdict {
             Verdict::Run(rule) => {
                 tracing::debug!(server = %entry.entry.id, item = name, rule = %rule.describe(), "call allowed");
-                Ok(None)
+                (rule, Ok(None))
             }
-            Verdict::Refuse(refusal) => Err(refused(refusal)),
-            Verdict::Ask(refusal) => Ok(Some(Wanted {
-                key: key(),
-                scope: entry.entry.source.scope,
-                rule: refusal.rule.describe(),
-                refusal: refused(refusal),
-            })),
+            Verdict::Refuse(refusal) => (refusal.rule.clone(), Err(refused(refusal))),
+            Verdict::Ask(refusal) => {
+                let rule = refusal.rule.clone();
+                let wanted = Wanted {
+                    key: key(),
+                    scope: entry.entry.source.scope,
+                    rule: rule.describe(),
+                    refusal: refused(refusal),
+                };
+                (rule, Ok(Some(wanted)))
+            }
         }
     }
 }

@@ -6,9 +6,11 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::actor::FrontendMsg;
+use crate::actors::audit::{AuditRef, Passage};
 use crate::actors::root::Seat;
 use crate::actors::server::msg::Submission;
-use crate::call::{CallError, CallEvent, CallReply, CallRequest, ErrorCode, Origin, Phase};
+use crate::actors::server::port::ReplyPort;
+use crate::call::{CallError, CallEvent, CallReply, CallRequest, Door, ErrorCode, Origin, Phase};
 use crate::id::CallId;
 use crate::policy::outbound::Outbound;
 use crate::time::Monotonic;
@@ -25,6 +27,8 @@ pub struct FrontendRef {
     in_flight_max: usize,
     /// Whose credentials are which.
     outbound: watch::Receiver<Arc<Outbound>>,
+    audit: Option<AuditRef>,
+    door: Door,
 }
 
 impl FrontendRef {
@@ -32,9 +36,17 @@ impl FrontendRef {
         actor: Seat<FrontendMsg>,
         in_flight_max: usize,
         outbound: watch::Receiver<Arc<Outbound>>,
+        audit: Option<AuditRef>,
     ) -> Self {
         let admission = Arc::new(Semaphore::new(in_flight_max));
-        Self { actor, admission, in_flight_max, outbound }
+        Self { actor, admission, in_flight_max, outbound, audit, door: Door::default() }
+    }
+
+    /// The same for calls that come by this door: the audit log says so.
+    #[must_use]
+    pub fn through(mut self, door: Door) -> Self {
+        self.door = door;
+        self
     }
 
     /// Sends one request, at once; the future waits for its one answer. Dropping the future cancels
@@ -56,15 +68,20 @@ impl FrontendRef {
     ) -> Result<oneshot::Receiver<Result<CallReply, CallError>>, CallError> {
         let Ok(permit) = self.admission.clone().try_acquire_owned() else {
             let text = format!("{} calls are running or waiting already (in_flight_max)", self.in_flight_max);
-            return Err(CallError::refused(ErrorCode::Busy, Phase::Admission, Origin::Host, text)
-                .after(Duration::from_secs(1)));
+            let error = CallError::refused(ErrorCode::Busy, Phase::Admission, Origin::Host, text)
+                .after(Duration::from_secs(1));
+            if let Some(audit) = &self.audit {
+                audit.turned(self.door, request, Passage::default(), &error, None);
+            }
+            return Err(error);
         };
-        let (reply, answer) = oneshot::channel();
+        let (reply, answer) = ReplyPort::new();
         // Large parameters take a while: that is the caller's time, not the front end's.
         let outbound = self.outbound.borrow().clone();
         let call = Submission {
             carried: outbound.carried(&request.params),
             request,
+            door: self.door,
             events,
             reply,
             permit,

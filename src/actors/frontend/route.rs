@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::gate::{Known, Policy, Wanted};
+use crate::actors::audit::Passage;
 use crate::actors::directory::{Directory, DirectoryEntry};
 use crate::actors::server::ServerRef;
 use crate::call::{CallError, CallRequest, ErrorCode, ItemKind, Origin, Phase, Target};
 use crate::catalog::items::{Item, ListKind};
 use crate::catalog::merge::{Catalog, Resolution};
+use crate::config::spec::Trust;
 use crate::id::ServerId;
 use crate::id::shell_word;
 use crate::policy::outbound::{self, Carried};
@@ -33,13 +35,14 @@ pub(super) struct Routed {
 
 type Refusal = Box<CallError>;
 
-/// Finds the server and item of a request and asks the policy.
+/// Finds the server and item of a request and asks the policy; `passage` tells how that went.
 pub(super) fn route(
     request: &CallRequest,
     carried: &Carried,
     catalog: &Catalog,
     directory: &Directory,
     access: &Policy,
+    passage: &mut Passage,
 ) -> Result<Routed, Refusal> {
     if directory.draining {
         let text = "the host is shutting down; nothing was sent";
@@ -48,12 +51,13 @@ pub(super) fn route(
     let facts = Facts { request, carried, catalog, directory, access };
     match &request.target {
         Target::Direct { server, kind, name } => {
-            let (server, wanted) = facts.way_to(server, *kind, name)?;
+            let (server, wanted) = facts.way_to(server, *kind, name, passage)?;
             Ok(Routed { server, direct: None, wanted })
         }
         Target::Exposed(exposed) => {
             let (id, name) = resolve(exposed, catalog)?;
-            let (server, wanted) = facts.way_to(id, ItemKind::Tool, name)?;
+            passage.found = Some((id.clone(), name.to_owned()));
+            let (server, wanted) = facts.way_to(id, ItemKind::Tool, name, passage)?;
             let direct = Target::Direct { server: id.clone(), kind: ItemKind::Tool, name: name.to_owned() };
             Ok(Routed { server, direct: Some(direct), wanted })
         }
@@ -101,18 +105,24 @@ impl Facts<'_> {
         server: &ServerId,
         kind: ItemKind,
         name: &str,
+        passage: &mut Passage,
     ) -> Result<(ServerRef, Option<Box<Wanted>>), Refusal> {
         let Some(entry) = self.directory.entries.get(server) else {
             return Err(unknown_server(server, self.directory));
         };
         let Some(actor) = &entry.server else { return Err(cannot_run(server, entry)) };
         let item = known(server, kind, name, self.catalog, entry)?;
-        self.keeps_to_itself(server).map_err(|error| Box::new(error.on(server).about(name)))?;
+        if let Err(error) = self.keeps_to_itself(server) {
+            passage.rule = Some("credential of another server".to_owned());
+            return Err(Box::new(error.on(server).about(name)));
+        }
         let held = self.catalog.held(server, name).filter(|_| kind == ItemKind::Tool);
-        let wanted = self
-            .access
-            .check(self.request, entry, (kind, name), Known { item: item.as_deref(), held })
-            .map_err(|error| Box::new(error.on(server).about(name)))?;
+        let known = Known { item: item.as_deref(), held };
+        let (rule, may_run) = self.access.check(self.request, entry, (kind, name), known);
+        passage.rule = Some(rule.describe());
+        passage.pin = known.item.filter(|_| kind == ItemKind::Tool).map(Item::pinned_by);
+        passage.read_only = changes_nothing(kind, entry, known.item);
+        let wanted = may_run.map_err(|error| Box::new(error.on(server).about(name)))?;
         let named = |wanted: Wanted| {
             let refusal = wanted.refusal.on(server).about(name);
             Box::new(Wanted { refusal, ..wanted })
@@ -130,6 +140,17 @@ impl Facts<'_> {
             "take it out of the arguments; what this server needs belongs in `env` or `headers` of its entry";
         let error = CallError::refused(ErrorCode::SecretInArguments, Phase::Policy, Origin::Caller, text);
         Err(error.fix(fix))
+    }
+}
+
+/// Whether an item is known to change nothing: hints count only where the server is trusted.
+fn changes_nothing(kind: ItemKind, entry: &DirectoryEntry, item: Option<&Item>) -> bool {
+    match kind {
+        ItemKind::Resource | ItemKind::Prompt => true,
+        ItemKind::Tool => {
+            entry.spec.as_ref().is_some_and(|spec| spec.trust == Trust::Trusted)
+                && item.is_some_and(|item| item.hints.read_only == Some(true))
+        }
     }
 }
 

@@ -100,6 +100,7 @@ pub(super) async fn run(
     let heard = go.link.heard();
     let ended = match start(&submission.request, &go, &shared.server) {
         Ok(mut exchange) => {
+            submission.reply.sent();
             budget.sent(Monotonic::now());
             await_answer(&mut submission, &mut exchange, &go, &mut budget, &shared).await
         }

@@ -19,6 +19,7 @@ mod outcome;
 mod pause;
 mod pins;
 mod poll;
+pub(crate) mod port;
 #[cfg(test)]
 mod probe_tests;
 mod reference;

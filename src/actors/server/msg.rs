@@ -7,7 +7,10 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use super::files::Files;
-use crate::call::{BreakerClass, CallError, CallEvent, CallReply, CallRequest, Delivery, ErrorCode, Phase};
+use super::port::ReplyPort;
+use crate::call::{
+    BreakerClass, CallError, CallEvent, CallReply, CallRequest, Delivery, Door, ErrorCode, Phase,
+};
 use crate::catalog::items::{ItemList, ListKind};
 use crate::catalog::pin::Book;
 use crate::id::{CallId, Generation};
@@ -18,9 +21,6 @@ use crate::time::Monotonic;
 use crate::transport::link::Stale;
 use crate::transport::{ConnectError, Connection, LinkFault};
 
-/// The answer port of one call: used exactly once, dropped means "nobody answered".
-pub(crate) type ReplyPort = oneshot::Sender<Result<CallReply, CallError>>;
-
 /// One admitted call on its way to the server.
 #[derive(Debug)]
 pub(crate) struct Submission {
@@ -28,6 +28,8 @@ pub(crate) struct Submission {
     pub carried: Carried,
     /// What the caller wrote; on its way to a server, its target is direct.
     pub request: CallRequest,
+    /// The door by which it came.
+    pub door: Door,
     /// Where progress goes.
     pub events: Option<mpsc::Sender<CallEvent>>,
     /// Where the answer goes.

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::Semaphore;
 
 use super::call::{self, Go, Shared, Turn};
 use super::msg::Submission;
-use crate::call::{CallLimits, CallRequest, ItemKind, Target};
+use super::port::ReplyPort;
+use crate::call::{CallLimits, CallRequest, Door, ItemKind, Target};
 use crate::config::child_env::Withheld;
 use crate::id::{CallId, Generation, SessionId};
 use crate::policy::budget::Budget;
@@ -39,7 +40,7 @@ async fn the_answer_of_a_probe_waits_until_it_is_booked_and_no_other_does() {
     // The second kind of parameters can't be sent: the call fails here.
     for (is_probe, params) in [(false, "{}"), (false, "7"), (true, "{}"), (true, "7")] {
         let target = Target::Direct { server: "s".into(), kind: ItemKind::Tool, name: "one".to_owned() };
-        let (reply, mut answer) = oneshot::channel();
+        let (reply, mut answer) = ReplyPort::new();
         let submission = Submission {
             request: CallRequest {
                 id: CallId::fresh(),
@@ -50,6 +51,7 @@ async fn the_answer_of_a_probe_waits_until_it_is_booked_and_no_other_does() {
                 grant: None,
             },
             carried: Vec::new(),
+            door: Door::default(),
             events: None,
             reply,
             permit: Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap(),

@@ -8,7 +8,8 @@ use tokio::sync::{Semaphore, oneshot};
 
 use super::msg::{ServerMsg, Submission};
 use super::outcome::actor_gone;
-use crate::call::{CallError, CallReply, CallRequest};
+use super::port::ReplyPort;
+use crate::call::{CallError, CallReply, CallRequest, Door};
 use crate::catalog::pin::Book;
 use crate::id::ServerId;
 use crate::time::Monotonic;
@@ -43,11 +44,12 @@ impl ServerRef {
     pub async fn call_unchecked(&self, request: CallRequest) -> Result<CallReply, CallError> {
         let permit = Arc::new(Semaphore::new(1));
         let Ok(permit) = permit.acquire_owned().await else { return Err(actor_gone(&self.id)) };
-        let (reply, answer) = oneshot::channel();
+        let (reply, answer) = ReplyPort::new();
         let admitted = Monotonic::now();
         self.submit(Box::new(Submission {
             carried: Vec::new(),
             request,
+            door: Door::default(),
             events: None,
             reply,
             permit,

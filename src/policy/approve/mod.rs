@@ -84,6 +84,18 @@ pub enum Answer {
     Deny,
 }
 
+impl Answer {
+    /// The word in the audit log.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Once => "once",
+            Self::Session => "session",
+            Self::Always => "always",
+            Self::Deny => "no",
+        }
+    }
+}
+
 /// Why a request was denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Denied {

@@ -80,7 +80,8 @@ impl Files {
         let issues: Vec<String> = loaded.issues().map(ToString::to_string).collect();
         assert!(issues.is_empty(), "{issues:?}");
         let plan = RuntimePlan::of(&loaded, &options.env);
-        RuntimePlan { in_process: self.peers.clone(), memory: None, catalogs: None, ..plan }
+        // The audit log has a thread of its own, for which no paused clock waits.
+        RuntimePlan { in_process: self.peers.clone(), memory: None, catalogs: None, audit: None, ..plan }
     }
 
     /// What runs then, settled.
