@@ -257,6 +257,10 @@ impl Ledger {
     }
 
     fn prepare(&mut self) -> Result<(), AuditError> {
+        if self.head.as_ref().is_some_and(is_removed) {
+            // Somebody took the folder away: what is written to its files would be seen by nobody.
+            (self.files, self.head, self.key) = (None, None, None);
+        }
         if self.head.is_none() || self.key.is_none() {
             store::create_private_dir(&self.place.folder).map_err(of_store)?;
             let path = self.place.head();
@@ -319,7 +323,21 @@ impl Ledger {
 fn is_current(files: &Files, head: &File) -> Result<bool, AuditError> {
     let text = read_head(head)?;
     let length = files.log.metadata().map_err(at(Path::new("audit.jsonl")))?.len();
-    Ok(text == files.head_text && length == files.head.bytes)
+    Ok(text == files.head_text && length == files.head.bytes && !is_removed(&files.log))
+}
+
+/// Whether an open file has no name any more.
+fn is_removed(file: &File) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        file.metadata().is_ok_and(|file| file.nlink() == 0)
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = file;
+        false
+    }
 }
 
 fn read_head(head: &File) -> Result<Vec<u8>, AuditError> {

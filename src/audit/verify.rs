@@ -232,7 +232,7 @@ impl<'a> Verifier<'a> {
         if gap == 0 && sealed.prev != self.tip.mac {
             self.here(Kind::SecondWriter, seq);
         }
-        if (seq % CHECKPOINT_EVERY == 0) != (sealed.record.event == Event::Checkpoint) {
+        if seq.is_multiple_of(CHECKPOINT_EVERY) != (sealed.record.event == Event::Checkpoint) {
             self.here(Kind::ForgedCheckpoint, seq);
         }
         self.mark(seq, sealed.mac.tag());

@@ -74,6 +74,18 @@ fn every_way_in_which_a_call_can_end_has_its_line() {
 }
 
 #[test]
+fn a_call_whose_caller_left_is_told_as_such() {
+    let (home, trace) = with_server(&["--slow", "60000"]);
+    let words = ["mcp", "call", "s", "echo", "text=x", "-y", "--json"];
+    let child = crate::cli_call::running(&home, &words, &trace, "tools/call");
+    assert_eq!(events(&home), ["started"], "while it runs");
+    crate::cli_call::interrupt(&child);
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(130));
+    assert_eq!(events(&home), ["started", "finished"]);
+    assert_eq!(lines(&home)[1]["outcome"], "abandoned");
+}
+
+#[test]
 fn a_secret_in_a_name_or_an_error_does_not_reach_the_log() {
     let home = Home::new();
     let secret = "k3y-9f8e7d6c5b4a-value";

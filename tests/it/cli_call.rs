@@ -360,7 +360,7 @@ fn an_answer_is_told_before_the_server_has_left_and_the_end_is_orderly() {
 }
 
 /// Runs it and hands it over as soon as the server has received that method.
-fn running(home: &Home, words: &[&str], trace: &Path, method: &str) -> Child {
+pub(crate) fn running(home: &Home, words: &[&str], trace: &Path, method: &str) -> Child {
     let child = home.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let started = Monotonic::now();
     while received(trace, method) == 0 {

@@ -38,7 +38,7 @@ async fn a_call_of_a_killed_host_has_its_start_in_the_audit_log() {
     let home = tempfile::tempdir().unwrap();
     let log = home.path().join(".callboard/audit/audit.jsonl");
     let (mut sent, mut killed) = (0, 0);
-    for round in 0..rounds("CALLBOARD_AUDIT_KILL_ROUNDS", 8) {
+    for round in 0..rounds("CALLBOARD_KILL_ROUNDS", 8) {
         let traces = configure(home.path(), round);
         let before = started(&log);
         let hosts: Vec<Running> = (0..HOSTS)

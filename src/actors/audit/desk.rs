@@ -58,30 +58,9 @@ impl Desk {
     }
 
     fn bundle(&mut self, jobs: &mut Vec<Job>) {
-        let ts = rfc3339(wall());
-        let mut records = Vec::with_capacity(jobs.len() + 1);
-        if self.lost > 0 {
-            let reason = format!("{} lines could not be written before this one", self.lost);
-            records.push(Record { reason: Some(reason), ..self.blank(Event::Lost, &ts) });
-        }
-        let before = records.len();
-        for job in &*jobs {
-            match job {
-                Job::Begin(begin) => records.push(self.started(begin, &ts)),
-                Job::End(end) => records.push(self.finished(end, &ts)),
-                Job::Turned(turned) => records.push(self.refused(turned, &ts)),
-                Job::Note(note) => records.push(self.noted(note, &ts)),
-                Job::Redact(redaction) => self.redaction = redaction.clone(),
-                Job::Flush(_) => {}
-            }
-        }
-        let written = match records.len() > before {
-            true => self.write(&mut records),
-            false => Ok(()),
-        };
-        let count = records.len() - before;
-        let why = written.err().map(|error| error.to_string());
-        self.keep_count(why.as_deref(), count);
+        let why = self.put_down(jobs).err().map(|error| error.to_string());
+        let lines = jobs.iter().filter(|job| !matches!(job, Job::Redact(_) | Job::Flush(_))).count();
+        self.keep_count(why.as_deref(), lines);
         for job in jobs.drain(..) {
             match (job, &why) {
                 (Job::Begin(begin), None) => self.go_on(*begin),
@@ -93,6 +72,43 @@ impl Desk {
                 (Job::Turned(turned), _) => drop(turned.permit),
                 (Job::End(_) | Job::Note(_) | Job::Redact(_), _) => {}
             }
+        }
+    }
+
+    /// Writes the lines of all jobs.
+    fn put_down(&mut self, jobs: &[Job]) -> Result<(), AuditError> {
+        for job in jobs {
+            if let Job::Redact(redactor) = job {
+                self.redactor = redactor.clone();
+            }
+        }
+        let ts = rfc3339(wall());
+        let mut records = Vec::with_capacity(jobs.len() + 1);
+        if self.lost > 0 {
+            let reason = format!("{} lines could not be written before this one", self.lost);
+            records.push(Record { reason: Some(reason), ..self.blank(Event::Lost, &ts) });
+        }
+        let before = records.len();
+        if jobs.iter().any(|job| !matches!(job, Job::Redact(_) | Job::Flush(_))) {
+            // Opened here, once: what can't be opened is not tried again for each line.
+            self.open()?;
+        }
+        for job in jobs {
+            match job {
+                Job::Begin(begin) => records.push(self.started(begin, &ts)),
+                Job::End(end) => records.push(self.finished(end, &ts)),
+                Job::Turned(turned) => records.push(self.refused(turned, &ts)),
+                Job::Note(note) => records.push(self.noted(note, &ts)),
+                Job::Redact(_) | Job::Flush(_) => {}
+            }
+        }
+        if records.len() == before { Ok(()) } else { self.write(&mut records) }
+    }
+
+    fn open(&mut self) -> Result<(), AuditError> {
+        match &mut self.ledger {
+            Ok(ledger) => ledger.key().map(drop),
+            Err(why) => Err(AuditError::NoHome(why.clone())),
         }
     }
 

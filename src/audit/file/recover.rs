@@ -24,8 +24,8 @@ pub(super) fn catch_up(
     let head_text = read_head(head_file)?;
     let mut found = Found::default();
     let (mut head, from) = match Head::decode(&head_text, key) {
-        // Killed between the two steps of a rotation.
-        Reading::Sound(head) if head.bytes > length && place.full(head.segment).exists() => {
+        // Killed in the middle of a rotation: the file that the head speaks of has its full name already.
+        Reading::Sound(head) if place.full(head.segment).exists() => {
             (Head { segment: head.tip.seq + 1, bytes: 0, ..head }, 0)
         }
         Reading::Sound(head) => (head, head.bytes),
@@ -77,7 +77,8 @@ fn adopt(rest: &[u8], tip: &mut Tip, key: &Key, any: bool) -> usize {
             if any { continue } else { break }
         };
         let follows = sealed.record.seq == tip.seq + 1 && sealed.prev == tip.mac;
-        if !follows && !(any && sealed.record.seq > tip.seq) {
+        let may_follow = follows || (any && sealed.record.seq > tip.seq);
+        if !may_follow {
             break;
         }
         *tip = Tip { seq: sealed.record.seq, mac: sealed.mac };

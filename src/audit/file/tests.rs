@@ -161,6 +161,24 @@ fn a_head_that_was_removed_or_touched_stays_found_after_the_next_writer() {
 }
 
 #[test]
+fn files_that_are_taken_away_under_a_writer_are_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = place(&folder);
+    let mut ledger = Ledger::new(place.clone(), "a".into());
+    write(&mut ledger, 5);
+    fs::remove_file(place.log()).unwrap();
+    write(&mut ledger, 1);
+    assert_eq!(kinds(&verified(&place)), [Kind::Deleted]);
+    fs::remove_file(place.head()).unwrap();
+    write(&mut ledger, 1);
+    assert_eq!(kinds(&verified(&place)), [Kind::HeadMissing, Kind::Deleted]);
+    fs::remove_dir_all(&place.folder).unwrap();
+    write(&mut ledger, 1);
+    let report = verified(&place);
+    assert_eq!((report.is_whole(), report.genuine), (true, 1), "a new log");
+}
+
+#[test]
 fn a_log_without_its_key_takes_no_line_and_says_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let place = place(&folder);

@@ -27,7 +27,7 @@ fn key() -> Key {
 }
 
 fn record(seq: u64) -> Record {
-    if seq % CHECKPOINT_EVERY == 0 {
+    if seq.is_multiple_of(CHECKPOINT_EVERY) {
         return Record::new(Event::Checkpoint, "boot", "2026-01-01T00:00:00.000Z");
     }
     let event = if seq % 2 == 1 { Event::Started } else { Event::Finished };
@@ -62,7 +62,10 @@ fn verify(text: &[u8], head: Reading) -> Report {
     verifier.finish(head)
 }
 
-fn kinds(report: &Report) -> Vec<(Kind, u64, Option<(u64, u64)>)> {
+/// Kind, line and numbers of a finding.
+type Told = (Kind, u64, Option<(u64, u64)>);
+
+fn kinds(report: &Report) -> Vec<Told> {
     report.findings.iter().map(|found| (found.kind, found.line, found.seq)).collect()
 }
 
