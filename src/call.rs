@@ -1,6 +1,12 @@
 //! Floor 0. One call: what is asked, what comes back, and what can go wrong.
 //! Plain values only; no clock, no I/O. Built by the edges, answered by the actors.
 
+mod door;
+mod grant;
+
+pub use door::Door;
+pub use grant::Grant;
+
 use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
@@ -97,50 +103,6 @@ impl CallRequest {
     pub fn name(&self) -> &str {
         match &self.target {
             Target::Exposed(name) | Target::Direct { name, .. } => name,
-        }
-    }
-}
-
-/// Proof that a person approved one call, bound to the hash of exactly that call
-/// (`policy::approve`). Made by the desk of approvals alone; travels with the call that it is for.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Grant([u8; 32]);
-
-impl Grant {
-    /// Binds it to the SHA-256 of a call.
-    pub(crate) fn of(hash: [u8; 32]) -> Self {
-        Self(hash)
-    }
-
-    /// Whether it was given for the call of that hash.
-    pub fn is_for(&self, hash: &[u8; 32]) -> bool {
-        self.0 == *hash
-    }
-}
-
-impl fmt::Debug for Grant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Grant({:02x}{:02x}…)", self.0[0], self.0[1])
-    }
-}
-
-/// By which door a call came.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Door {
-    /// A program that embeds the runtime.
-    #[default]
-    Embedded,
-    /// The command line.
-    Cli,
-}
-
-impl Door {
-    /// The word in the audit log.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Embedded => "embedded",
-            Self::Cli => "cli",
         }
     }
 }

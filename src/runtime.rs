@@ -130,6 +130,11 @@ impl AuditPlan {
         let place = place.map_err(ToString::to_string);
         (mode != AuditMode::Off).then(|| Self { place, strict: mode == AuditMode::Strict })
     }
+
+    fn start(&self, in_flight_max: usize) -> Result<AuditRef, StartError> {
+        AuditRef::start(self.place.clone(), self.strict, in_flight_max)
+            .map_err(|e| StartError(format!("no thread for the audit log: {e}")))
+    }
 }
 
 impl Default for RuntimePlan {
@@ -257,13 +262,7 @@ impl Runtime {
         let (catalog_out, catalog) = watch::channel(Arc::new(Catalog::default()));
         let (directory_out, directory) = watch::channel(Arc::new(Directory::default()));
         let (broken_out, broken) = watch::channel(false);
-        let audit = match plan.audit.clone() {
-            Some(AuditPlan { place, strict }) => {
-                let started = AuditRef::start(place, strict, plan.in_flight_max);
-                Some(started.map_err(|e| StartError(format!("no thread for the audit log: {e}")))?)
-            }
-            None => None,
-        };
+        let audit = plan.audit.as_ref().map(|audit| audit.start(plan.in_flight_max)).transpose()?;
         let args = RootArgs {
             registry: RegistryArgs {
                 style: plan.naming,

@@ -10,11 +10,11 @@ use clap_complete::ArgValueCandidates;
 
 use super::as_model::ModelArgs;
 use super::audit_args::AuditVerb;
-use super::list_args::{MaybeServer, StatusArgs, ToolsArgs};
+use super::list_args::{MaybeServer, StatusArgs, ToolsArgs, WhyArgs};
 use super::pin_args::PinVerb;
 use super::rule_args::AllowArgs;
 use super::secret_args::SecretVerb;
-use super::text::{parse_duration, parse_timeout};
+use super::text::parse_timeout;
 use super::{complete, help};
 
 const GLOBAL: &str = "Options of every command";
@@ -292,20 +292,6 @@ pub struct HostOrServer {
     /// Name of a server; none means all of the running host
     #[arg(value_name = "SERVER", add = ArgValueCandidates::new(complete::servers))]
     pub server: Option<String>,
-}
-
-/// `why`
-#[derive(Debug, Args)]
-pub struct WhyArgs {
-    /// Name of a configured server
-    #[arg(value_name = "SERVER", add = ArgValueCandidates::new(complete::servers))]
-    pub server: String,
-    /// Name of one of its tools: says too what policy does with a call of it
-    #[arg(add = ArgValueCandidates::new(complete::tools))]
-    pub tool: Option<String>,
-    /// Wait that long for the server to settle, in seconds or words such as 2m
-    #[arg(long, value_name = "D", value_parser = parse_duration)]
-    pub wait: Option<Duration>,
 }
 
 /// `read`

@@ -1,5 +1,5 @@
-//! Floor 5. The words of the verbs that list what servers offer: a part of the command tree. Parses
-//! words only. Used by `args`, the use verbs and `check`.
+//! Floor 5. The words of the verbs that show what servers are and offer: a part of the command tree. Parses
+//! words only. Used by `args`, the use verbs, `check`, `status` and `why`.
 
 use std::time::Duration;
 
@@ -8,20 +8,6 @@ use clap_complete::ArgValueCandidates;
 
 use super::complete;
 use super::text::{parse_duration, parse_timeout};
-
-/// `status`
-#[derive(Debug, Args)]
-pub struct StatusArgs {
-    /// Name of a configured server; none means all
-    #[arg(value_name = "SERVER", add = ArgValueCandidates::new(complete::servers))]
-    pub server: Option<String>,
-    /// Keep the servers running and redraw on every change, until Ctrl-C
-    #[arg(long, conflicts_with = "wait")]
-    pub watch: bool,
-    /// Wait that long for all servers, in seconds or words such as 2m
-    #[arg(long, value_name = "D", value_parser = parse_duration)]
-    pub wait: Option<Duration>,
-}
 
 /// A configured server, all of them, or one that runs once.
 #[derive(Debug, Args)]
@@ -46,4 +32,32 @@ pub struct ToolsArgs {
     /// Show too what deserves a second look in each definition
     #[arg(short, long)]
     pub verbose: bool,
+}
+
+/// `status`
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// Name of a configured server; none means all
+    #[arg(value_name = "SERVER", add = ArgValueCandidates::new(complete::servers))]
+    pub server: Option<String>,
+    /// Keep the servers running and redraw on every change, until Ctrl-C
+    #[arg(long, conflicts_with = "wait")]
+    pub watch: bool,
+    /// Wait that long for all servers, in seconds or words such as 2m
+    #[arg(long, value_name = "D", value_parser = parse_duration)]
+    pub wait: Option<Duration>,
+}
+
+/// `why`
+#[derive(Debug, Args)]
+pub struct WhyArgs {
+    /// Name of a configured server
+    #[arg(value_name = "SERVER", add = ArgValueCandidates::new(complete::servers))]
+    pub server: String,
+    /// Name of one of its tools: says too what policy does with a call of it
+    #[arg(add = ArgValueCandidates::new(complete::tools))]
+    pub tool: Option<String>,
+    /// Wait that long for the server to settle, in seconds or words such as 2m
+    #[arg(long, value_name = "D", value_parser = parse_duration)]
+    pub wait: Option<Duration>,
 }

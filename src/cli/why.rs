@@ -5,10 +5,10 @@
 use std::time::{Duration, SystemTime};
 
 use super::Done;
-use super::args::WhyArgs;
 use super::ctx::Ctx;
 use super::exit::Exit;
 use super::failure::Failure;
+use super::list_args::WhyArgs;
 use super::out::Answer;
 use super::session::{answering, plan, waiting};
 use super::status_view::is_healthy;

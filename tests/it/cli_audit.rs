@@ -36,7 +36,7 @@ fn a_call_is_a_line_before_it_is_sent_and_one_when_it_has_ended() {
             (&json!("s"), &json!("tool"), &json!("echo"))
         );
     }
-    assert_eq!((&lines[0]["decision"], &lines[0]["decided_by"]), (&json!("run"), &json!("granted")));
+    assert_eq!((&lines[0]["decision"], &lines[0]["decided_by"]), (&json!("run"), &json!("allow s/echo")));
     assert!(lines[0]["args_hash"].as_str().unwrap().starts_with("jcs:"));
     assert_eq!((&lines[1]["outcome"], &lines[1]["exec_count"]), (&json!("ok"), &json!(1)));
     assert!(lines[1]["duration_ms"].as_f64().unwrap() > 0.0 && lines[1]["bytes_in"].as_u64().unwrap() > 0);
@@ -173,7 +173,7 @@ fn the_last_lines_are_shown_filtered_and_exported_as_they_are() {
     call(&home, &["echo", "text=x"]).expect(5);
     let shown = home.run(&["audit", "tail"]);
     shown.expect(0);
-    assert!(shown.stdout.contains("granted") && shown.stdout.contains("refused"), "{shown:?}");
+    assert!(shown.stdout.contains("allow s/echo") && shown.stdout.contains("refused"), "{shown:?}");
     let lines = |words: &[&str]| {
         let all: Vec<&str> = ["audit", "tail", "--json"].iter().chain(words).copied().collect();
         home.run(&all).json(0)["data"]["lines"].as_array().unwrap().len()
@@ -238,4 +238,72 @@ fn approvals_of_a_project_and_their_end_are_lines_of_their_own() {
     let refused = home.run(&["mcp", "approve", "p", "-y", "--json"]).json(5);
     assert_eq!(refused["error"]["code"], "audit_unavailable");
     home.run(&["mcp", "revoke", "p"]).expect(0);
+}
+
+#[test]
+fn rules_given_and_taken_back_are_lines_before_they_count() {
+    let (home, _) = with_server(&[]);
+    home.run(&["mcp", "allow", "s", "echo", "add"]).expect(0);
+    home.run(&["mcp", "allow", "s", "echo"]).expect(0);
+    home.run(&["mcp", "allow", "s", "echo", "--revoke"]).expect(0);
+    home.run(&["mcp", "allow", "s", "echo", "--revoke"]).expect(0);
+    let told: Vec<Value> =
+        lines(&home).iter().map(|line| json!([line["event"], line["server"], line["tool"]])).collect();
+    let expected =
+        [["rule.allowed", "s", "add"], ["rule.allowed", "s", "echo"], ["rule.revoked", "s", "echo"]];
+    assert_eq!(json!(told), json!(expected), "what changed nothing is no line");
+    assert_eq!(lines(&home)[0]["reason"], "rule for the user entry");
+    home.run(&["audit", "verify"]).expect(0);
+
+    std::fs::remove_dir_all(home.home().join("audit")).unwrap();
+    without_log(&home);
+    let refused = home.run(&["mcp", "allow", "s", "count", "--json"]).json(5);
+    assert_eq!(refused["error"]["code"], "audit_unavailable");
+    home.run(&["mcp", "allow", "s", "--revoke"]).expect(0);
+    let rules = home.run(&["mcp", "rules", "--json"]).json(0);
+    assert_eq!(rules["data"]["rules"], json!([]), "none was made, and all are taken back");
+}
+
+#[test]
+fn a_held_tool_is_one_line_with_its_rule_and_the_pin_that_a_person_accepts_is_one() {
+    let home = Home::new();
+    let configured = |flags: &[&str]| {
+        let entry = json!({"mcpServers": {"s": {"command": badmcp(), "args": flags, "allowAllTools": true}}});
+        home.user(&entry.to_string());
+    };
+    configured(&[]);
+    call(&home, &["echo", "text=x"]).expect(0);
+    configured(&["--desc-kind", "inject"]);
+    call(&home, &["echo", "text=x"]).expect(5);
+    home.run(&["mcp", "pin", "accept", "s", "echo", "-y"]).expect(0);
+    home.run(&["mcp", "pin", "accept", "s", "echo", "-y"]).expect(0);
+    call(&home, &["echo", "text=x"]).expect(0);
+    assert_eq!(events(&home), ["started", "finished", "refused", "pin.accepted", "started", "finished"]);
+    let lines = lines(&home);
+    assert_eq!(
+        (&lines[2]["decided_by"], &lines[2]["error_type"], &lines[2]["decision"]),
+        (&json!("held by a pin"), &json!("held"), &json!("refuse"))
+    );
+    assert_eq!((&lines[3]["server"], &lines[3]["tool"]), (&json!("s"), &json!("echo")));
+    let pin = |line: &Value| line["pin"].as_str().unwrap().to_owned();
+    assert_ne!(pin(&lines[0]), pin(&lines[2]), "another definition");
+    assert!(pin(&lines[2]) == pin(&lines[3]) && pin(&lines[3]) == pin(&lines[4]));
+    let list = home.run(&["mcp", "pin", "list", "--json"]).json(0);
+    let pins = list["data"]["pins"].as_array().unwrap();
+    assert!(pins.iter().any(|row| row["tool"] == "echo" && row["sha256"] == lines[4]["pin"]), "{list}");
+    assert!(lines[3]["reason"].as_str().unwrap().starts_with("it was held: "), "{}", lines[3]);
+}
+
+#[test]
+fn what_an_entry_denies_is_one_line_with_the_rule() {
+    let home = Home::new();
+    let entry = json!({"command": badmcp(), "allowAllTools": true, "deniedTools": ["ec*"]});
+    home.user(&json!({"mcpServers": {"s": entry}}).to_string());
+    call(&home, &["echo", "text=x", "-y"]).expect(5);
+    assert_eq!(events(&home), ["refused"]);
+    let line = &lines(&home)[0];
+    assert_eq!(
+        (&line["decided_by"], &line["error_type"], &line["exec_count"]),
+        (&json!("deniedTools ec*"), &json!("denied"), &json!(0))
+    );
 }

@@ -6,6 +6,7 @@
 mod aggregation;
 mod approving;
 mod arguments;
+mod audited;
 mod breaker;
 mod calls;
 mod catalogs;

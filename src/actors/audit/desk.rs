@@ -78,8 +78,8 @@ impl Desk {
     /// Writes the lines of all jobs.
     fn put_down(&mut self, jobs: &[Job]) -> Result<(), AuditError> {
         for job in jobs {
-            if let Job::Redact(redactor) = job {
-                self.redactor = redactor.clone();
+            if let Job::Redact(redaction) = job {
+                self.redaction = redaction.clone();
             }
         }
         let ts = rfc3339(wall());
