@@ -90,6 +90,14 @@ impl CallId {
 #[serde(transparent)]
 pub struct SessionId(pub u64);
 
+impl SessionId {
+    /// An id that no other session of this process has.
+    pub fn fresh() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
 /// Somebody who answers requests for approval, unique within this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ListenerId(pub u64);

@@ -14,6 +14,7 @@ pub mod id;
 pub mod outputs;
 pub mod policy;
 pub mod runtime;
+pub mod serve;
 pub mod shaping;
 pub mod store;
 pub mod telemetry;

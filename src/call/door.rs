@@ -11,6 +11,8 @@ pub enum Door {
     Embedded,
     /// The command line.
     Cli,
+    /// A client of the host (`--mcp-serve`).
+    Host,
 }
 
 impl Door {
@@ -19,6 +21,7 @@ impl Door {
         match self {
             Self::Embedded => "embedded",
             Self::Cli => "cli",
+            Self::Host => "host",
         }
     }
 }
