@@ -14,6 +14,7 @@ use super::list_args::{MaybeServer, StatusArgs, ToolsArgs, WhyArgs};
 use super::pin_args::PinVerb;
 use super::rule_args::AllowArgs;
 use super::secret_args::SecretVerb;
+use super::serve_args::ServeArgs;
 use super::text::parse_timeout;
 use super::{complete, help};
 
@@ -142,6 +143,9 @@ pub enum Command {
         #[command(subcommand)]
         verb: AuditVerb,
     },
+    /// Serve all servers as one to an MCP client, on stdin and stdout; --mcp-serve is the same
+    #[command(long_flag = "mcp-serve", after_help = help::SERVE)]
+    Serve(ServeArgs),
     /// See, use and edit the MCP servers
     #[command(subcommand_required = true, arg_required_else_help = true, after_help = help::MCP)]
     #[command(disable_help_subcommand = true)]
@@ -505,6 +509,8 @@ mod tests {
             "audit verify",
             "audit tail -f -n 5 --server s --tool t --outcome ok --since 1h",
             "audit export --format csv --broken",
+            "serve --private --only s/* --only t --approval client",
+            "--mcp-serve --private",
             "mcp list",
             "mcp get s",
             "mcp status s --wait 2s",

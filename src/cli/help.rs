@@ -35,6 +35,7 @@ Examples:
   callboard mcp why fs                           whose fault it is, and the cure
   callboard mcp tools fs                         what a server offers
   callboard mcp call fs list_directory path=.    use it
+  callboard --mcp-serve                          serve all of them as one to an MCP client
   callboard doctor                               what is wrong, and the cure
 
 Exit codes:
@@ -55,6 +56,17 @@ In the verbs of `use`, and in `check`, `-- COMMAND…` or a URL in place of the 
 a server once that is not configured:
   callboard mcp tools -- npx -y @modelcontextprotocol/server-everything
   callboard mcp call https://example.com/mcp echo message=hello";
+
+pub(super) const SERVE: &str = "\
+Examples:
+  callboard --mcp-serve                          what an MCP client is given as the command
+  callboard --mcp-serve --only 'fs' --only 'git/git_log'
+                                                 a part: servers, server/item, exposed names
+  callboard --mcp-serve --approval client        the client asks its user by itself
+  callboard --mcp-serve --log-level info         log lines, on stderr
+
+The servers of the project's files are served only with serve.read_project_mcp. SIGHUP reads the
+configuration again, SIGTERM lets running calls end first.";
 
 pub(super) const EXPLAIN: &str = "\
 Examples:

@@ -48,6 +48,8 @@ pub mod rule_args;
 pub mod save;
 pub mod secret;
 pub mod secret_args;
+pub mod serve;
+pub mod serve_args;
 pub mod session;
 pub mod stand_in;
 pub mod state_folders;
@@ -146,6 +148,8 @@ fn run(argv: Vec<OsString>) -> Exit {
         Err(usage::Refused::Failure(failure)) => return fail("callboard.error/1", &failure, json, term),
     };
     let (json, schema) = (json || cli.global.json, schema(&cli.command));
+    // Stdout belongs to the protocol there, whatever goes wrong.
+    let json = json && !matches!(cli.command, Command::Serve(_));
     match enter(&cli).and_then(|()| act(cli, argv, term)) {
         Ok(Done::Streamed(exit)) => exit,
         Ok(Done::Answer(answer)) => {
@@ -176,7 +180,7 @@ fn act(cli: Cli, argv: Vec<OsString>, term: Terminal) -> Result<Done, Failure> {
         Failure::new("internal", Exit::Unavailable, format!("can't start the event loop: {e}"))
     })?;
     // The findings of `doctor` tell the same, with more words; the demo reads no configuration.
-    let silent = matches!(cli.command, Command::Doctor | Command::Demo);
+    let silent = matches!(cli.command, Command::Doctor | Command::Demo | Command::Serve(_));
     let errors = if silent { Vec::new() } else { ctx.source_errors() };
     let outcome = match runtime.block_on(dispatch(&ctx, cli.command)) {
         Ok(Done::Streamed(exit)) => Ok(Done::Streamed(exit)),
@@ -221,6 +225,7 @@ async fn dispatch(ctx: &Ctx, command: Command) -> Result<Done, Failure> {
         Command::Completions { shell } => complete::script(shell).map(Done::from),
         Command::Secret { verb } => secret_verb(ctx, &verb).map(Done::from),
         Command::Audit { verb } => audit::audit(ctx, &verb).await,
+        Command::Serve(args) => serve::serve(ctx, &args).await,
         Command::Mcp { verb } => mcp(ctx, verb).await,
     }
 }
@@ -313,6 +318,7 @@ fn schema(command: &Command) -> &'static str {
         Command::Audit { verb: AuditVerb::Verify(_) } => audit::VERIFY,
         Command::Audit { verb: AuditVerb::Tail(_) } => audit::TAIL,
         Command::Audit { verb: AuditVerb::Export(_) } => audit::EXPORT,
+        Command::Serve(_) => "callboard.serve/1",
         Command::Mcp { verb } => mcp_schema(verb),
     }
 }

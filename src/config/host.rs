@@ -11,6 +11,7 @@ use super::duration::{self, Unit};
 use super::expand::is_variable_name;
 use super::mode::{Mode, SpawnCheck};
 use super::raw::{BYTES_MAX, BYTES_MIN};
+use super::serve::ServeSettings;
 use super::spec::{BreakerSpec, Limits, NamingStyle, Rate, RestartSpec, StartMode, Timeouts};
 use super::suggest;
 
@@ -66,6 +67,8 @@ pub struct HostSettings {
     pub spawn_check: SpawnCheck,
     /// `spawn.allow`: globs on the absolute path of a command.
     pub spawn_allow: Vec<String>,
+    /// `serve.*`
+    pub serve: ServeSettings,
 }
 
 /// `display.color`
@@ -144,6 +147,7 @@ impl Default for HostSettings {
             spawn_enabled: true,
             spawn_check: SpawnCheck::Safe,
             spawn_allow: Vec::new(),
+            serve: ServeSettings::default(),
         }
     }
 }

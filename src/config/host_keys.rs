@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use super::host::{AuditMode, ColorChoice, HostKey, Kind, LogLevel, ProjectRule, Setting};
 use super::mode::{Mode, SpawnCheck};
 use super::raw::{COUNT_MAX, START_WORDS};
+use super::serve::ServeApproval;
 use super::spec::{NamingStyle, Rate};
 
 const NAMING_WORDS: [(&str, NamingStyle); 4] = [
@@ -31,6 +32,8 @@ const LOG_WORDS: [(&str, LogLevel); 6] = [
 const MODE_WORDS: [(&str, Mode); 4] =
     [("plan", Mode::Plan), ("safe", Mode::Safe), ("readonly", Mode::ReadOnly), ("auto", Mode::Auto)];
 const CHECK_WORDS: [(&str, SpawnCheck); 2] = [("safe", SpawnCheck::Safe), ("always", SpawnCheck::Always)];
+const SERVE_APPROVAL_WORDS: [(&str, ServeApproval); 2] =
+    [("elicitation", ServeApproval::Elicitation), ("client", ServeApproval::Client)];
 
 fn word_of<T: Copy + PartialEq, const N: usize>(words: &[(&'static str, T); N], value: T) -> &'static str {
     words.iter().find(|(_, known)| *known == value).map_or("", |(word, _)| word)
@@ -270,6 +273,68 @@ pub const HOST_KEYS: &[HostKey] = &[
     host_key!("spawn.allow", Kind::Paths, ProjectRule::Never, Texts, |s| s.spawn_allow.clone(), |t, v| t
         .spawn_allow
         .clone_from(v)),
+    host_key!(
+        "serve.naming",
+        Kind::Word(&["mcp__server__tool", "mcp_server_tool", "server__tool", "bare"]),
+        ProjectRule::Never,
+        Word,
+        |s| word_of(&NAMING_WORDS, s.serve.naming),
+        |t, v| t.serve.naming = value_of(&NAMING_WORDS, v).unwrap_or(t.serve.naming)
+    ),
+    host_key!(
+        "serve.name_len_max",
+        Kind::Count { min: 24, max: 64 },
+        ProjectRule::Never,
+        Count,
+        |s| wide(s.serve.name_len_max),
+        |t, v| t.serve.name_len_max = size(*v)
+    ),
+    host_key!(
+        "serve.approval",
+        Kind::Word(&["elicitation", "client"]),
+        ProjectRule::Never,
+        Word,
+        |s| word_of(&SERVE_APPROVAL_WORDS, s.serve.approval),
+        |t, v| t.serve.approval = value_of(&SERVE_APPROVAL_WORDS, v).unwrap_or(t.serve.approval)
+    ),
+    host_key!(
+        "serve.read_project_mcp",
+        Kind::Flag,
+        ProjectRule::Never,
+        Flag,
+        |s| s.serve.read_project_mcp,
+        |t, v| t.serve.read_project_mcp = *v
+    ),
+    host_key!(
+        "serve.instructions_max",
+        Kind::Bytes,
+        ProjectRule::Never,
+        Bytes,
+        |s| wide(s.serve.instructions_max),
+        |t, v| t.serve.instructions_max = size(*v)
+    ),
+    host_key!("serve.calls_max", SOME, ProjectRule::Never, Count, |s| wide(s.serve.calls_max), |t, v| t
+        .serve
+        .calls_max =
+        size(*v)),
+    host_key!("serve.grace", TIME, ProjectRule::Never, Duration, |s| s.serve.grace, |t, v| t.serve.grace =
+        *v),
+    host_key!(
+        "serve.rate.per_second",
+        ANY,
+        ProjectRule::Never,
+        Count,
+        |s| s.serve.rate.map_or(0, |rate| u64::from(rate.per_second)),
+        |t, v| t.serve.rate = rate(small(*v), t.serve.rate.map_or(0, |rate| rate.burst))
+    ),
+    host_key!(
+        "serve.rate.burst",
+        ANY,
+        ProjectRule::Never,
+        Count,
+        |s| s.serve.rate.map_or(0, |rate| u64::from(rate.burst)),
+        |t, v| t.serve.rate = rate(t.serve.rate.map_or(0, |rate| rate.per_second), small(*v))
+    ),
 ];
 
 /// A rate from its two keys; without a number of calls there is none.

@@ -33,6 +33,7 @@ pub mod rules;
 pub mod secret;
 pub mod secret_store;
 pub mod secret_uses;
+pub mod serve;
 pub mod spawn;
 pub mod spec;
 pub mod suggest;

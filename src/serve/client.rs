@@ -1,15 +1,36 @@
 //! One client: a connection (stdio, socket) or a legacy HTTP session, or one modern HTTP request.
-//! Its state lives here: revision, capabilities, log level, subscriptions, what runs for it.
+//! Its state lives here: era, capabilities, log level, subscriptions, what runs for it. Takes its
+//! messages apart and hands each to whoever answers it; never waits. Called by the edges.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::sync::{Notify, oneshot};
 
+use super::asks::Asks;
 use super::caller::{Caller, ClientEra};
 use super::host::Host;
-use super::sink::Sink;
-use crate::id::SessionId;
-use crate::wire::era::Revision;
+use super::message::{Request, RpcError};
+use super::notes::Listen;
+use super::requests;
+use super::sink::{Outgoing, Sink};
+use super::view::View;
+use crate::id::{ServerId, SessionId};
+use crate::runtime::Throttle;
+use crate::time::Monotonic;
+use crate::transport::task;
+use crate::wire::envelope::{self, Envelope, EnvelopeError};
+use crate::wire::era::{Era, Revision};
+
+/// Longest wait of an answer for a client that does not read; then the client is ended.
+const SLOW_MAX: Duration = Duration::from_secs(60);
+/// Answers of ours that may wait for a client that does not read.
+const WAITING_MAX: usize = 64;
+/// How long the first lists of a client wait for servers that have not settled.
+pub(super) const PATIENCE: Duration = Duration::from_millis(250);
 
 /// Why a client is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,24 +48,72 @@ pub enum Leave {
 /// One client.
 #[derive(Debug)]
 pub struct Client {
-    host: Arc<Host>,
+    pub(super) host: Arc<Host>,
     session: SessionId,
     who: Caller,
-    era: ClientEra,
+    /// Until when its first lists wait for servers.
+    pub(super) patient_until: Monotonic,
+    throttle: Option<Throttle>,
     state: Mutex<State>,
+    /// Told when a request has ended.
+    ended: Notify,
+    /// Answers that wait for room.
+    waiting: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    revision: Option<Revision>,
-    initialized: bool,
-    standing: Option<Sink>,
+pub(super) struct State {
+    /// Fixed by the first message that says it.
+    pub(super) era: Option<Era>,
+    pub(super) revision: Option<Revision>,
+    /// Whether the handshake is done, from our side and from the client's.
+    pub(super) welcomed: bool,
+    pub(super) initialized: bool,
+    /// What the client says that it can, a raw JSON object.
+    pub(super) capabilities: Bytes,
+    /// The least level of log messages that it wants; `None`: it never said.
+    pub(super) level: Option<usize>,
+    pub(super) standing: Option<Sink>,
+    running: HashMap<Bytes, Running>,
+    serial: u64,
+    pub(super) asks: Asks,
+    /// What it saw of each kind of list, as a mark.
+    pub(super) seen: [Option<u64>; 4],
+    /// Its open `subscriptions/listen` requests.
+    pub(super) listens: HashMap<Bytes, Listen>,
+    pub(super) gone: bool,
+}
+
+/// A request that runs. Dropped, it is cancelled.
+#[derive(Debug)]
+struct Running {
+    serial: u64,
+    to: Sink,
+    /// At which server, as soon as it is known.
+    server: Option<ServerId>,
+    _cancel: oneshot::Sender<()>,
 }
 
 impl Client {
     pub(super) fn new(host: Arc<Host>, who: Caller, era: ClientEra) -> Arc<Self> {
-        let session = SessionId::fresh();
-        Arc::new(Self { host, session, who, era, state: Mutex::default() })
+        let era = match era {
+            ClientEra::Open => None,
+            ClientEra::Legacy => Some(Era::Legacy),
+            ClientEra::Modern => Some(Era::Modern),
+        };
+        // A modern request has no connection before it: it does not wait anew each time.
+        let from = if era == Some(Era::Modern) { host.started } else { Monotonic::now() };
+        let throttle = who.rate.or(host.settings.rate).map(Throttle::new);
+        Arc::new(Self {
+            session: SessionId::fresh(),
+            patient_until: from + PATIENCE,
+            throttle,
+            state: Mutex::new(State { era, ..State::default() }),
+            ended: Notify::new(),
+            waiting: AtomicUsize::new(0),
+            host,
+            who,
+        })
     }
 
     /// Its session: unique within this process.
@@ -60,7 +129,80 @@ impl Client {
     /// Takes one message of the client. Returns at once: what takes time runs in tasks; answers, and
     /// what belongs to this request, go to `to`.
     pub fn accept(self: &Arc<Self>, frame: Bytes, to: &Sink) {
-        let _ = (frame, to, self.era);
+        match envelope::parse(&frame) {
+            Err(EnvelopeError::Batch(spans)) => self.batch(&frame, spans, to),
+            parsed => self.one(&frame, parsed, to),
+        }
+    }
+
+    fn one(self: &Arc<Self>, frame: &Bytes, parsed: Result<Envelope, EnvelopeError>, to: &Sink) {
+        let part = |span: &std::ops::Range<usize>| frame.slice(span.clone());
+        let params = |span: &Option<std::ops::Range<usize>>| span.as_ref().map(part).unwrap_or_default();
+        let word = |span: &std::ops::Range<usize>| String::from_utf8_lossy(&part(span)).into_owned();
+        match parsed {
+            Ok(Envelope::Request { id, method, params: given }) => {
+                let request = Request { id: part(&id), method: word(&method), params: params(&given) };
+                if !matches!(request.params.first(), None | Some(b'{')) {
+                    let error = RpcError::params("`params` must be an object");
+                    return self.reply(to, error.answer(&request.id));
+                }
+                requests::handle(self, request, to);
+            }
+            Ok(Envelope::Notification { method, params: given }) => {
+                requests::note(self, &word(&method), &params(&given));
+            }
+            Ok(Envelope::Response(response)) => self.answered(frame, &response),
+            Err(EnvelopeError::Json(why)) => {
+                let error = RpcError::new(-32700, format!("the message is not well-formed JSON: {why}"));
+                self.reply(to, error.answer(b"null"));
+            }
+            Err(EnvelopeError::Malformed { cause, .. }) => {
+                let id = envelope::member(frame, "id").map(|span| part(&span));
+                let id = id.filter(|id| matches!(id.first(), Some(b'"' | b'-' | b'0'..=b'9')));
+                let error = RpcError::request(format!("no JSON-RPC message: {cause}"));
+                self.reply(to, error.answer(id.as_deref().unwrap_or(b"null")));
+            }
+            Err(EnvelopeError::NotRpc | EnvelopeError::Batch(_)) => {
+                self.reply(to, RpcError::request("no JSON-RPC message").answer(b"null"));
+            }
+        }
+    }
+
+    /// A batch, where the revision has them: its answers go out together.
+    fn batch(self: &Arc<Self>, frame: &Bytes, spans: Vec<std::ops::Range<usize>>, to: &Sink) {
+        let may = self.state().revision.is_some_and(Revision::has_batches);
+        if !may || spans.is_empty() {
+            let why = if may { "the batch is empty" } else { "batches are not part of this revision" };
+            return self.reply(to, RpcError::request(why).answer(b"null"));
+        }
+        let (sink, mut outlet) = Sink::pair();
+        for span in spans {
+            let message = frame.slice(span);
+            let parsed = envelope::parse(&message);
+            self.one(&message, parsed, &sink);
+        }
+        drop(sink);
+        let (client, to) = (self.clone(), to.clone());
+        let gather = async move {
+            let mut all: Vec<u8> = vec![b'['];
+            while let Some(what) = outlet.next().await {
+                match what {
+                    Outgoing::Answer(parts) => {
+                        if all.len() > 1 {
+                            all.push(b',');
+                        }
+                        parts.pieces().iter().for_each(|piece| all.extend_from_slice(piece));
+                    }
+                    Outgoing::Note(note) => to.note(note),
+                    ask @ Outgoing::Ask(_) => client.put(&to, ask).await,
+                }
+            }
+            if all.len() > 1 {
+                all.push(b']');
+                client.put(&to, super::message::whole(all.into())).await;
+            }
+        };
+        task::spawn(gather).detach();
     }
 
     /// Where what belongs to no request goes: on stdio the same pipe, on HTTP the GET stream.
@@ -70,7 +212,9 @@ impl Client {
 
     /// Sets what an edge knows from a header.
     pub fn set_revision(&self, revision: Revision) {
-        self.state().revision = Some(revision);
+        let mut state = self.state();
+        state.revision = Some(revision);
+        state.era = Some(revision.era());
     }
 
     /// The revision that is spoken, as soon as it is known.
@@ -78,23 +222,216 @@ impl Client {
         self.state().revision
     }
 
+    /// The era that is spoken; legacy as long as nothing is known.
+    pub fn era(&self) -> Era {
+        self.state().era.unwrap_or(Era::Legacy)
+    }
+
     /// Whether a legacy client has finished its handshake.
     pub fn is_initialized(&self) -> bool {
         self.state().initialized
     }
 
+    /// Whether it is over.
+    pub fn is_gone(&self) -> bool {
+        self.state().gone
+    }
+
+    /// Resolves when it is over.
+    pub async fn over(&self) {
+        loop {
+            let ended = self.ended.notified();
+            if self.is_gone() {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    /// Waits until what runs has come to its end, but no longer than the grace of the settings.
+    pub async fn drain(&self) {
+        let _ = tokio::time::timeout(self.grace(), self.quiet()).await;
+    }
+
+    /// How long what runs has when its client ends.
+    pub(super) fn grace(&self) -> Duration {
+        self.host.settings.grace
+    }
+
     /// How many requests of it run.
     pub fn running(&self) -> usize {
-        0
+        self.state().running.len()
+    }
+
+    /// Resolves when no request of it runs that will end by itself.
+    pub async fn quiet(&self) {
+        loop {
+            let ended = self.ended.notified();
+            {
+                let state = self.state();
+                if state.running.keys().all(|id| state.listens.contains_key(id)) {
+                    return;
+                }
+            }
+            ended.await;
+        }
+    }
+
+    /// Cancels a request of it; its server is told. Nothing happens when it does not run.
+    pub fn cancel(&self, id: &[u8]) {
+        let removed = self.state().running.remove(id);
+        drop(removed);
     }
 
     /// The client is gone: cancels what runs, of which servers are told, and forgets the rest.
     pub fn leave(self: &Arc<Self>, why: Leave) {
-        tracing::debug!(session = self.session.0, ?why, "a client left");
-        self.host.forget(self.session);
+        let over = {
+            let mut state = self.state();
+            if std::mem::replace(&mut state.gone, true) {
+                return;
+            }
+            let asks = std::mem::take(&mut state.asks);
+            (
+                std::mem::take(&mut state.running),
+                asks,
+                state.standing.take(),
+                std::mem::take(&mut state.listens),
+            )
+        };
+        tracing::debug!(session = self.session.0, ?why, running = over.0.len(), "a client left");
+        drop(over);
+        self.ended.notify_waiters();
+        self.host.forget(self);
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    /// The snapshot, after a moment for servers that are on their way when this client is new.
+    pub(super) async fn settled_view(&self) -> Arc<View> {
+        self.host.settle(self.patient_until).await;
+        self.host.view()
+    }
+
+    /// Where a question for the sake of a call at this server goes: beside that call.
+    pub(super) fn way_for(&self, server: &ServerId) -> Option<Sink> {
+        let state = self.state();
+        let calls = state.running.values();
+        let beside = calls.filter(|call| call.server.as_ref() == Some(server)).max_by_key(|call| call.serial);
+        beside.map(|call| call.to.clone()).or_else(|| state.standing.clone())
+    }
+
+    /// Notes at which server a request of this client runs.
+    pub(super) fn runs_at(&self, id: &[u8], server: &ServerId) {
+        if let Some(running) = self.state().running.get_mut(id) {
+            running.server = Some(server.clone());
+        }
+    }
+
+    /// One request more that reaches a server; how long to wait when there are too many.
+    pub(super) fn take_turn(&self) -> Result<(), Duration> {
+        self.throttle.as_ref().map_or(Ok(()), Throttle::take)
+    }
+
+    /// Runs what answers a request. `None` from it is no answer: somebody cancelled it.
+    pub(super) fn run(
+        self: &Arc<Self>,
+        id: Bytes,
+        to: &Sink,
+        work: impl Future<Output = Option<Outgoing>> + Send + 'static,
+    ) {
+        let (serial, cancelled) = match self.begin(&id, to) {
+            Ok(begun) => begun,
+            Err(error) => return self.reply(to, error.answer(&id)),
+        };
+        let (client, to) = (self.clone(), to.clone());
+        let job = async move {
+            let ended = Ended { client: &client, id, serial };
+            let answer = tokio::select! {
+                biased;
+                _ = cancelled => None,
+                answer = work => answer,
+            };
+            // First: whoever has the answer may use the id again.
+            drop(ended);
+            if let Some(answer) = answer {
+                client.put(&to, answer).await;
+            }
+        };
+        task::spawn(job).detach();
+    }
+
+    fn begin(&self, id: &Bytes, to: &Sink) -> Result<(u64, oneshot::Receiver<()>), RpcError> {
+        let mut state = self.state();
+        if state.gone {
+            return Err(RpcError::new(-32003, "the connection is being closed"));
+        }
+        if state.running.contains_key(id) {
+            return Err(RpcError::request("a request with this id runs already"));
+        }
+        let most = self.host.settings.calls_max;
+        if state.running.len() >= most {
+            let text = format!("{most} requests of this client run already (serve.calls_max)");
+            let data = serde_json::json!({"code": "busy", "delivery": "not_sent", "retry_after_ms": 1000});
+            return Err(RpcError::new(-32004, text).data(&data));
+        }
+        state.serial += 1;
+        let serial = state.serial;
+        let (cancel, cancelled) = oneshot::channel();
+        // A copy: the id must not hold the whole message.
+        let running = Running { serial, to: to.clone(), server: None, _cancel: cancel };
+        state.running.insert(Bytes::copy_from_slice(id), running);
+        Ok((serial, cancelled))
+    }
+
+    /// Hands a message over without waiting; it waits aside for a client that is behind.
+    pub(super) fn reply(self: &Arc<Self>, to: &Sink, what: Outgoing) {
+        let Err(what) = to.try_put(what) else { return };
+        if to.is_closed() {
+            return;
+        }
+        if self.waiting.load(Ordering::Relaxed) >= WAITING_MAX {
+            return self.leave(Leave::Slow);
+        }
+        let (client, to) = (self.clone(), to.clone());
+        task::spawn(async move { client.put(&to, what).await }).detach();
+    }
+
+    /// Hands a message over, and waits for room, but not for ever.
+    pub(super) async fn put(self: &Arc<Self>, to: &Sink, what: Outgoing) {
+        let Err(what) = to.try_put(what) else { return };
+        if to.is_closed() {
+            return;
+        }
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let put = tokio::time::timeout(SLOW_MAX, to.put(what)).await;
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        if put.is_err() {
+            tracing::warn!(session = self.session.0, "a client does not read its answers, and is ended");
+            self.leave(Leave::Slow);
+        }
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes a request out of the table when it has ended, however it ended.
+struct Ended<'a> {
+    client: &'a Client,
+    id: Bytes,
+    serial: u64,
+}
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        let mut state = self.client.state();
+        // After a cancellation another request may have the id.
+        if state.running.get(&self.id).is_some_and(|running| running.serial == self.serial) {
+            let running = state.running.remove(&self.id);
+            drop(state);
+            drop(running);
+        } else {
+            drop(state);
+        }
+        self.client.ended.notify_waiters();
     }
 }

@@ -3,12 +3,27 @@
 //! frames. Names the runtime, its typed refs and snapshots; never an actor or a message. Bytes of
 //! calls pass through it unchanged.
 
+mod approve;
+pub mod asks;
 pub mod caller;
+mod calls;
 pub mod client;
+mod handshake;
 pub mod host;
+pub mod lists;
+mod message;
+mod notes;
+#[cfg(unix)]
+pub mod pipes;
+mod refusal;
+mod requests;
 pub mod sink;
+pub mod stdio;
+mod template;
+mod view;
 
+pub use crate::config::serve::{ServeApproval, ServeSettings};
 pub use caller::{Caller, ClientEra, Globs, Identity};
 pub use client::{Client, Leave};
-pub use host::{Host, HostPlan, ServeSettings};
+pub use host::{Host, HostPlan};
 pub use sink::{Outgoing, Outlet, Sink};

@@ -1,4 +1,4 @@
-//! The rate limit of one server (`rate` in its entry): governor's GCRA on our clock,
+//! The rate limit of one server (`rate` in its entry), or of one client of the host: governor's GCRA on our clock,
 //! so that it follows a paused clock in tests.
 
 use std::num::NonZeroU32;
@@ -24,17 +24,17 @@ impl Clock for HouseClock {
 
 /// Calls per second with a burst.
 #[derive(Debug)]
-pub(super) struct RateLimit(RateLimiter<NotKeyed, InMemoryState, HouseClock>);
+pub(crate) struct RateLimit(RateLimiter<NotKeyed, InMemoryState, HouseClock>);
 
 impl RateLimit {
-    pub(super) fn new(rate: Rate) -> Self {
+    pub(crate) fn new(rate: Rate) -> Self {
         let per_second = NonZeroU32::new(rate.per_second).unwrap_or(NonZeroU32::MIN);
         let burst = NonZeroU32::new(rate.burst).unwrap_or(per_second);
         Self(RateLimiter::direct_with_clock(Quota::per_second(per_second).allow_burst(burst), HouseClock))
     }
 
     /// Takes one call, or says how long to wait.
-    pub(super) fn take(&self) -> Result<(), Duration> {
+    pub(crate) fn take(&self) -> Result<(), Duration> {
         self.0.check().map_err(|not_until| {
             let now = HouseClock.now();
             not_until.earliest_possible().duration_since(now)

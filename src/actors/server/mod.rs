@@ -11,7 +11,7 @@ mod ending;
 mod files;
 mod history;
 mod idle;
-mod limit;
+pub(crate) mod limit;
 mod lists;
 pub(crate) mod msg;
 mod notices;

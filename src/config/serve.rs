@@ -1,0 +1,53 @@
+//! Floor 1. The settings of serving (`[serve]`): how the host looks to its clients, and what one
+//! client may take. The keys are in the table of `host_keys`.
+
+use std::time::Duration;
+
+use super::spec::{NamingStyle, Rate};
+
+/// `serve.approval`: who is asked about a call that needs approval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ServeApproval {
+    /// The client's user, by `elicitation/create`; a client that has none can't run such calls.
+    #[default]
+    Elicitation,
+    /// Nobody: the client asks its user before it calls.
+    Client,
+}
+
+/// `[serve]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServeSettings {
+    /// `serve.naming`: shape of exposed names.
+    pub naming: NamingStyle,
+    /// `serve.name_len_max`, characters: most clients put a prefix of their own in front.
+    pub name_len_max: usize,
+    /// `serve.approval`
+    pub approval: ServeApproval,
+    /// `serve.read_project_mcp`: whether the project's files count.
+    pub read_project_mcp: bool,
+    /// `serve.instructions_max`, bytes: of all servers' instructions together.
+    pub instructions_max: usize,
+    /// `serve.rate`: of each client; `None`: no limit.
+    pub rate: Option<Rate>,
+    /// `serve.calls_max`: requests of one client that run at once.
+    pub calls_max: usize,
+    /// `serve.grace`: how long running calls have when their client or the host ends.
+    pub grace: Duration,
+}
+
+impl Default for ServeSettings {
+    /// The values of `default.toml` (a test compares them).
+    fn default() -> Self {
+        Self {
+            naming: NamingStyle::ServerTool,
+            name_len_max: 48,
+            approval: ServeApproval::Elicitation,
+            read_project_mcp: false,
+            instructions_max: 8 << 10,
+            rate: None,
+            calls_max: 256,
+            grace: Duration::from_secs(5),
+        }
+    }
+}

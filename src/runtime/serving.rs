@@ -1,0 +1,46 @@
+//! What the edges that serve clients need besides calls: the catalogue as it changes, the revision
+//! that a server speaks, and a limit per client.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::Runtime;
+use crate::actors::server::limit::RateLimit;
+use crate::catalog::merge::Catalog;
+use crate::config::spec::Rate;
+use crate::id::ServerId;
+use crate::wire::era::Revision;
+
+impl Runtime {
+    /// The merged catalogue as it changes.
+    pub fn catalog_watch(&self) -> watch::Receiver<Arc<Catalog>> {
+        self.catalog.clone()
+    }
+
+    /// The revision that a server speaks, as soon as one was agreed upon.
+    pub fn revision_of(&self, server: &ServerId) -> Option<Revision> {
+        let directory = self.directory.borrow();
+        Revision::parse(directory.entries.get(server)?.view.borrow().revision?)
+    }
+}
+
+/// A limit in requests per second, on the clock of the house.
+#[derive(Debug)]
+pub struct Throttle(RateLimit);
+
+impl Throttle {
+    /// A limit with a burst.
+    pub fn new(rate: Rate) -> Self {
+        Self(RateLimit::new(rate))
+    }
+
+    /// Takes one request, or says how long to wait for the next.
+    ///
+    /// # Errors
+    /// How long to wait.
+    pub fn take(&self) -> Result<(), Duration> {
+        self.0.take()
+    }
+}
