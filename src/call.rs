@@ -1,11 +1,15 @@
 //! Floor 0. One call: what is asked, what comes back, and what can go wrong.
 //! Plain values only; no clock, no I/O. Built by the edges, answered by the actors.
 
+mod asked;
 mod door;
 mod grant;
+mod notice;
 
+pub use asked::{ASKED_MAX, Asked, AskedAnswer, AskedReply};
 pub use door::Door;
 pub use grant::Grant;
+pub use notice::{NOTICES_MAX, Notice};
 
 use std::fmt;
 use std::ops::Range;
@@ -27,7 +31,7 @@ pub enum Target {
         server: ServerId,
         /// What kind of item it is.
         kind: ItemKind,
-        /// Raw tool or prompt name, or resource URI.
+        /// Raw tool or prompt name, resource URI, or method.
         name: String,
     },
 }
@@ -42,23 +46,27 @@ pub enum ItemKind {
     Resource,
     /// `prompts/get`
     Prompt,
+    /// Any other request of the protocol; its name is the method.
+    Method,
 }
 
 impl ItemKind {
-    /// The JSON-RPC method that uses an item of this kind.
-    pub fn method(self) -> &'static str {
+    /// The JSON-RPC method that uses the item of this kind and that name.
+    pub fn method(self, name: &str) -> &str {
         match self {
             Self::Tool => "tools/call",
             Self::Resource => "resources/read",
             Self::Prompt => "prompts/get",
+            Self::Method => name,
         }
     }
 
-    /// The key of `params` that carries the item's name.
-    pub fn name_key(self) -> &'static str {
+    /// The key of `params` that carries the item's name; other requests have none.
+    pub fn name_key(self) -> Option<&'static str> {
         match self {
-            Self::Resource => "uri",
-            Self::Tool | Self::Prompt => "name",
+            Self::Resource => Some("uri"),
+            Self::Tool | Self::Prompt => Some("name"),
+            Self::Method => None,
         }
     }
 }
@@ -135,10 +143,22 @@ impl CallReply {
 }
 
 /// What reaches a caller while its call runs.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub enum CallEvent {
     /// The `params` of a progress notification for this call, as sent, on one line.
     Progress(Bytes),
+    /// A notification of the server that belongs to this call: it came on the call's own stream, or
+    /// while no other call ran.
+    Note {
+        /// Its method.
+        method: String,
+        /// The whole message, on one line.
+        frame: Bytes,
+    },
+    /// The server asks the caller something in the middle of the call.
+    Asked(Asked),
+    /// It does not want to know any more: the id of what it asked, raw.
+    Withdrawn(Bytes),
     /// It waits here for its turn.
     Waits {
         /// What is known about the try before this one, when there was one.

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorRef};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::actors::approvals::{ApprovalsRef, Gate, RulePlace};
 use crate::actors::audit::AuditRef;
@@ -35,6 +35,7 @@ use crate::actors::registry::{RegistryArgs, RegistryRef};
 use crate::actors::root::{Offices, RootActor, RootArgs, RootMsg};
 use crate::actors::supervisor::SupervisorRef;
 use crate::audit::file::Place;
+use crate::call::{NOTICES_MAX, Notice};
 use crate::catalog::merge::Catalog;
 use crate::catalog::pin::Book;
 use crate::config::diff::Change;
@@ -44,12 +45,12 @@ use crate::config::spec::{Entry, EntryState, NamingStyle, ServerSet};
 use crate::id::ServerId;
 use crate::policy::outbound::Outbound;
 use crate::telemetry::Redaction;
-use crate::transport::DuplexPeer;
 use crate::transport::guard::{self, Guarding};
 use crate::transport::kept::{self, KeptAll};
 use crate::transport::memory::{self, Revisions};
 use crate::transport::spawns::{SPAWNS_MAX, Spawns};
 use crate::transport::task;
+use crate::transport::{Declared, DuplexPeer};
 use crate::view::ServerView;
 use crate::wire::era::Revision;
 
@@ -74,6 +75,10 @@ pub struct RuntimePlan {
     pub env_passthrough: Vec<String>,
     /// Folders that servers are told to work in, absolute.
     pub roots: Vec<PathBuf>,
+    /// What servers are told that their client can, besides roots.
+    pub declared: Declared,
+    /// The same for single servers, where it is something else.
+    pub declared_for: BTreeMap<ServerId, Declared>,
     /// How stdio servers are guarded; `None`: each has a process group and nothing more.
     pub guard: Option<Guarding>,
     /// The user's own folder of Callboard, which no confined server is given.
@@ -149,6 +154,8 @@ impl Default for RuntimePlan {
             host_env: BTreeMap::new(),
             env_passthrough: Vec::new(),
             roots: Vec::new(),
+            declared: Declared::default(),
+            declared_for: BTreeMap::new(),
             guard: None,
             own: None,
             memory: None,
@@ -243,6 +250,8 @@ pub struct Runtime {
     clerk: Option<Clerk>,
     /// Whose credentials are which, for the guard of what goes out.
     outbound: watch::Sender<Arc<Outbound>>,
+    /// What servers say to nobody in particular.
+    notices: broadcast::Sender<Notice>,
 }
 
 /// A core actor could not be started: the runtime of tokio is shutting down.
@@ -264,6 +273,7 @@ impl Runtime {
         let (catalog_out, catalog) = watch::channel(Arc::new(Catalog::default()));
         let (directory_out, directory) = watch::channel(Arc::new(Directory::default()));
         let (broken_out, broken) = watch::channel(false);
+        let notices = broadcast::channel(NOTICES_MAX).0;
         let audit = plan.audit.as_ref().map(|audit| audit.start(plan.in_flight_max)).transpose()?;
         let args = RootArgs {
             registry: RegistryArgs {
@@ -278,6 +288,7 @@ impl Runtime {
             audit: audit.clone(),
             directory: directory_out,
             spawns: Spawns::new(plan.spawns_max),
+            notices: notices.clone(),
             broken: broken_out,
         };
 
@@ -312,6 +323,7 @@ impl Runtime {
             keeper,
             clerk,
             outbound,
+            notices,
         };
         let kept = kept_of(&plan).await;
         let books = books_of(&plan).await;
@@ -357,6 +369,17 @@ impl Runtime {
     /// The merged catalogue as of now.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.catalog.borrow().clone()
+    }
+
+    /// The merged catalogue, to follow.
+    pub fn catalog_watch(&self) -> watch::Receiver<Arc<Catalog>> {
+        self.catalog.clone()
+    }
+
+    /// What servers say from now on to nobody in particular. Who falls behind by more than
+    /// [`NOTICES_MAX`] loses the oldest, and is told how many.
+    pub fn notices(&self) -> broadcast::Receiver<Notice> {
+        self.notices.subscribe()
     }
 
     /// What the tools of a server were pinned as.

@@ -238,6 +238,7 @@ async fn link(place: Where, load: Load) -> Measured {
         protocol: ProtocolChoice::Auto,
         remembered: None,
         roots: Vec::new(),
+        declared: callboard::transport::Declared::default(),
         list_timeout: Duration::from_secs(30),
         http: callboard::transport::http::Client::default(),
         spawns: callboard::transport::spawns::Spawns::default(),
@@ -267,7 +268,8 @@ async fn through_link(link: &Link, meta: &MetaRewrite) -> Bytes {
         meta,
     })
     .unwrap();
-    let request = Outbound { id, method: "tools/call", name: Some("t"), headers: Vec::new(), parts };
+    let request =
+        Outbound { id, method: "tools/call", name: Some("t"), headers: Vec::new(), parts, session: None };
     link.start(request).waiting.answer().await.unwrap().unwrap().frame
 }
 

@@ -57,6 +57,8 @@ pub(crate) struct RootArgs {
     pub directory: watch::Sender<std::sync::Arc<super::directory::Directory>>,
     /// The places of servers that are being spawned.
     pub spawns: crate::transport::spawns::Spawns,
+    /// What servers say to nobody in particular.
+    pub notices: tokio::sync::broadcast::Sender<crate::call::Notice>,
     /// Set once, when the core can't be mended.
     pub broken: watch::Sender<bool>,
 }
@@ -145,6 +147,7 @@ impl RootState {
             registry: RegistryRef(Seat::new(self.registry.subscribe())),
             directory: self.args.directory.clone(),
             spawns: self.args.spawns.clone(),
+            notices: self.args.notices.clone(),
         };
         let (actor, _) = Actor::spawn_linked(None, SupervisorActor, args, self.me.get_cell()).await?;
         let supervisor = SupervisorRef(actor);
@@ -267,6 +270,7 @@ mod tests {
             audit: None,
             directory: directory_out,
             spawns,
+            notices: tokio::sync::broadcast::channel(1).0,
             broken: broken_out,
         };
         let (root, _) = Actor::spawn(None, RootActor, args).await.unwrap();

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::pin::{Fingerprint, HeldTools, fingerprint};
 use crate::id::{Generation, ServerId};
+use crate::wire::era::Revision;
 
 /// One list entry of a server, raw.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -242,6 +243,10 @@ pub struct ServerCatalog {
     pub prompts: ItemList,
     /// `instructions` of the handshake.
     pub instructions: Option<String>,
+    /// `capabilities` of the handshake, a raw JSON object; `None` while nobody knows.
+    pub capabilities: Option<Bytes>,
+    /// The revision that it speaks; `None` while nobody knows.
+    pub revision: Option<Revision>,
     /// Tools that are held: their definition is not the one that was pinned.
     pub held: Arc<HeldTools>,
     /// Whether every list that the server has was asked for on that connection, and answered or
@@ -260,6 +265,8 @@ impl ServerCatalog {
             templates: ItemList::default(),
             prompts: ItemList::default(),
             instructions: None,
+            capabilities: None,
+            revision: None,
             held: Arc::default(),
             listed: false,
         }

@@ -181,6 +181,7 @@ impl Catalog {
             ItemKind::Tool => return self.routes.get(server)?.get(raw).map(|route| &route.item),
             ItemKind::Resource => ListKind::Resources,
             ItemKind::Prompt => ListKind::Prompts,
+            ItemKind::Method => return None,
         };
         self.servers.get(server)?.list(list).items.iter().find(|item| item.name == raw)
     }

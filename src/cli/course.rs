@@ -59,7 +59,11 @@ impl Course {
 
     fn take(&self, event: &CallEvent) {
         match event {
-            CallEvent::Progress(_) => {}
+            // Nobody here can answer a server's questions: the drop of one says so.
+            CallEvent::Progress(_)
+            | CallEvent::Note { .. }
+            | CallEvent::Asked(_)
+            | CallEvent::Withdrawn(_) => {}
             CallEvent::Waits { before } => {
                 self.waits.set(true);
                 self.known.set(match before {

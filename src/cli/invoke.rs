@@ -55,7 +55,7 @@ impl Invocation {
     /// `params` of the request.
     fn params(&self) -> Bytes {
         let name = serde_json::Value::from(self.name.as_str());
-        let key = self.kind.name_key();
+        let Some(key) = self.kind.name_key() else { return Bytes::from_static(b"{}") };
         Bytes::from(match &self.arguments {
             Some(arguments) => format!("{{\"{key}\":{name},\"arguments\":{}}}", arguments.get()),
             None => format!("{{\"{key}\":{name}}}"),
@@ -315,7 +315,9 @@ fn server_error(ctx: &Ctx, call: &Invocation, error: RpcError, raw: Box<RawValue
         failure.fix = Some(match call.kind {
             ItemKind::Tool => format!("callboard mcp call {server} {name} --help"),
             ItemKind::Prompt => format!("`callboard mcp prompts {server}` shows what each takes"),
-            ItemKind::Resource => format!("`callboard mcp resources {server}` lists what there is"),
+            ItemKind::Resource | ItemKind::Method => {
+                format!("`callboard mcp resources {server}` lists what there is")
+            }
         });
     }
     failure

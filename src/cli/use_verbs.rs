@@ -412,7 +412,7 @@ async fn use_one(
         let said = match kind {
             ItemKind::Prompt => Said::Prompt(&outcome.body),
             ItemKind::Resource => Said::Resource(&outcome.body),
-            ItemKind::Tool => Said::Result(&outcome.body),
+            ItemKind::Tool | ItemKind::Method => Said::Result(&outcome.body),
         };
         as_model::answer(ctx, &view, said, model)
     };

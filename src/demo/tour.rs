@@ -169,7 +169,7 @@ impl Ask {
     }
 
     fn request(&self, frontend: &FrontendRef) -> CallRequest {
-        let mut params = json!({ self.kind.name_key(): self.name });
+        let mut params = json!({ self.kind.name_key().unwrap_or("name"): self.name });
         if self.kind != ItemKind::Resource {
             params["arguments"] = self.arguments.clone();
         }

@@ -39,6 +39,12 @@ impl Budget {
         self.last_sign = Some(now);
     }
 
+    /// The server waits for an answer of its caller: only the total clock runs, until
+    /// [`Budget::progress`].
+    pub fn waits_for_its_caller(&mut self) {
+        self.last_sign = None;
+    }
+
     /// The request waits to be sent once more: only the total clock runs.
     pub fn waits_again(&mut self) {
         self.last_sign = None;

@@ -30,8 +30,9 @@ impl Effect {
     pub fn of(kind: ItemKind, believed: bool) -> Self {
         match kind {
             ItemKind::Resource | ItemKind::Prompt => Self::Reads,
+            ItemKind::Method if believed => Self::Reads,
             ItemKind::Tool if believed => Self::Repeatable,
-            ItemKind::Tool => Self::Unknown,
+            ItemKind::Tool | ItemKind::Method => Self::Unknown,
         }
     }
 }

@@ -91,6 +91,7 @@ fn planned(plan: &RuntimePlan, entry: &Entry, roots: &[Root], known: Known) -> P
         entry: Arc::new(entry.clone()),
         connector,
         roots: roots.to_vec(),
+        declared: plan.declared_for.get(&entry.id).unwrap_or(&plan.declared).clone(),
         withheld,
         remembered: known.revision,
         poll: plan.poll,

@@ -38,6 +38,8 @@ pub struct Established {
     pub instructions: Option<String>,
     /// What goes into the `_meta` of every request.
     pub meta: MetaRewrite,
+    /// Its `capabilities` as it wrote them; `{}` when there are none.
+    pub capabilities: Bytes,
 }
 
 /// The server's capabilities, as far as routing needs them.
@@ -143,8 +145,8 @@ async fn legacy_opened(
     if !(refused && kind == CarrierKind::Http && settings.protocol == ProtocolChoice::Auto) {
         return outcome;
     }
-    match discover(link).await {
-        Ok(reply) if !reply.response.is_error => accept_discover(&reply.body()).or(outcome),
+    match discover(link, settings).await {
+        Ok(reply) if !reply.response.is_error => accept_discover(&reply.body(), settings).or(outcome),
         _ => outcome,
     }
 }
@@ -163,7 +165,7 @@ async fn legacy_first(
                 return retry_older(link, kind, settings, older).await;
             }
             if auto && names_modern(&error) && kind == CarrierKind::Pipe {
-                return discover_after_refusal(link, kind).await;
+                return discover_after_refusal(link, kind, settings).await;
             }
             Err(refused("initialize", &error))
         }
@@ -186,9 +188,13 @@ async fn legacy_first(
 
 /// The server refused `initialize` in a way that names another era: ask on the same pipe,
 /// or on a fresh process if it left meanwhile.
-async fn discover_after_refusal(link: &Link, kind: CarrierKind) -> Result<Established, HandshakeError> {
-    match tokio::time::timeout(DISCOVER_TIMEOUT, discover(link)).await {
-        Ok(Ok(reply)) if !reply.response.is_error => accept_discover(&reply.body()),
+async fn discover_after_refusal(
+    link: &Link,
+    kind: CarrierKind,
+    settings: &LinkSettings,
+) -> Result<Established, HandshakeError> {
+    match tokio::time::timeout(DISCOVER_TIMEOUT, discover(link, settings)).await {
+        Ok(Ok(reply)) if !reply.response.is_error => accept_discover(&reply.body(), settings),
         Ok(Ok(reply)) => Err(refused("server/discover", &rpc_error(&reply.body()))),
         Ok(Err(ExchangeError { fault: ExchangeFault::Lost(_), .. })) => {
             Err(HandshakeError::Reconnect(Era::Modern))
@@ -221,7 +227,7 @@ async fn modern_first(
     let forced = settings.protocol == ProtocolChoice::Modern;
     let answer = match kind {
         CarrierKind::Pipe => {
-            match tokio::time::timeout(DISCOVER_TIMEOUT, discover(link)).await {
+            match tokio::time::timeout(DISCOVER_TIMEOUT, discover(link, settings)).await {
                 Ok(answer) => answer,
                 Err(_) if forced => {
                     return Err(HandshakeError::Fault(LinkFault::TimedOut(format!(
@@ -232,10 +238,10 @@ async fn modern_first(
                 Err(_) => return Err(HandshakeError::Reconnect(Era::Legacy)),
             }
         }
-        CarrierKind::Http => discover(link).await,
+        CarrierKind::Http => discover(link, settings).await,
     };
     match answer {
-        Ok(reply) if !reply.response.is_error => match accept_discover(&reply.body()) {
+        Ok(reply) if !reply.response.is_error => match accept_discover(&reply.body(), settings) {
             // A sloppy server answers anything with success.
             Err(_) if !forced => legacy_first(link, kind, settings).await,
             other => other,
@@ -278,11 +284,12 @@ fn client_info() -> serde_json::Value {
 }
 
 fn capabilities(settings: &LinkSettings) -> serde_json::Value {
-    if settings.roots.is_empty() {
-        serde_json::json!({})
-    } else {
-        serde_json::json!({"roots": {"listChanged": false}})
+    let declared = serde_json::from_str(settings.declared.as_str());
+    let mut capabilities: serde_json::Map<String, serde_json::Value> = declared.unwrap_or_default();
+    if !settings.roots.is_empty() {
+        capabilities.insert("roots".to_owned(), serde_json::json!({"listChanged": false}));
     }
+    capabilities.into()
 }
 
 async fn initialize(
@@ -298,18 +305,18 @@ async fn initialize(
     ask(link, link.next_id(), "initialize", params, &MetaRewrite::Legacy).await
 }
 
-/// Nothing is declared here: a modern server asks in its results (`input_required`), and whoever
-/// made the call gets to see that; nobody answers on the way.
-fn modern_meta() -> MetaRewrite {
+/// What a modern server asks stands in its results (`input_required`): whoever made the call gets to
+/// see that; nobody answers on the way, so our own roots are not declared.
+fn modern_meta(settings: &LinkSettings) -> MetaRewrite {
     MetaRewrite::Modern {
         revision: Revision::LATEST.as_str().to_owned(),
-        capabilities: "{}".into(),
+        capabilities: settings.declared.as_str().to_owned().into(),
         client_info: client_info().to_string().into(),
     }
 }
 
-async fn discover(link: &Link) -> Result<Reply, ExchangeError> {
-    ask(link, link.next_id(), "server/discover", serde_json::json!({}), &modern_meta()).await
+async fn discover(link: &Link, settings: &LinkSettings) -> Result<Reply, ExchangeError> {
+    ask(link, link.next_id(), "server/discover", serde_json::json!({}), &modern_meta(settings)).await
 }
 
 /// One control request and its answer. Giving up on it never sends a cancellation:
@@ -332,7 +339,7 @@ pub(super) async fn ask(
         meta,
     };
     let parts = splice::request(&splice).map_err(splice_fault)?;
-    let request = Outbound { id, method, name: None, parts, headers: Vec::new() };
+    let request = Outbound { id, method, name: None, parts, headers: Vec::new(), session: None };
     link.start(request).waiting.answer().await.unwrap_or_else(|| Err(lost()))
 }
 
@@ -362,13 +369,13 @@ fn accept_initialize(body: &Bytes) -> Result<Established, HandshakeError> {
     Ok(established(&result, revision, MetaRewrite::Legacy))
 }
 
-fn accept_discover(body: &Bytes) -> Result<Established, HandshakeError> {
+fn accept_discover(body: &Bytes, settings: &LinkSettings) -> Result<Established, HandshakeError> {
     let result: InitializeResult = serde_json::from_slice(body)
         .map_err(|e| protocol(format!("the answer to server/discover makes no sense: {e}")))?;
     let offered = result.supported.clone().unwrap_or_default();
     let ours = |text: &String| Revision::parse(text).filter(|r| r.era() == Era::Modern);
     match offered.iter().filter_map(ours).max() {
-        Some(revision) => Ok(established(&result, revision, modern_meta())),
+        Some(revision) => Ok(established(&result, revision, modern_meta(settings))),
         None => Err(protocol(format!(
             "the server offered {}, of the modern revisions we speak {}",
             if offered.is_empty() { "no revision".to_owned() } else { offered.join(", ") },
@@ -408,7 +415,8 @@ fn established(result: &InitializeResult<'_>, revision: Revision, meta: MetaRewr
         prompts: has("prompts"),
         announced: announced(result.capabilities),
     };
-    Established { revision, remember: Some(revision), server_info, offers, instructions, meta }
+    let capabilities = result.capabilities.map_or("{}", RawValue::get).to_owned().into();
+    Established { revision, remember: Some(revision), server_info, offers, instructions, meta, capabilities }
 }
 
 /// The lists whose capability says `listChanged: true`.

@@ -3,17 +3,20 @@
 //! and noise. Never waits, never writes; what must be sent back is returned.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use bytes::Bytes;
 use tokio::sync::{mpsc, watch};
 
-use super::link::{ExchangeError, ExchangeFault, LINK_EVENTS_MAX, LinkCounters, LinkEvent, Reply, Stale};
-use super::waiting::{self, Answering};
+use super::asked::{self, AMBIGUOUS, LinkAsked, LinkReply, Nobody};
+use super::link::{
+    Carrier, ExchangeError, ExchangeFault, LINK_EVENTS_MAX, LinkCounters, LinkEvent, Reply, Stale,
+};
+use super::waiting::{self, Answering, Heard};
 use super::{LinkFault, Root};
-use crate::call::Delivery;
+use crate::call::{AskedAnswer, Delivery};
 use crate::catalog::items::ListKinds;
-use crate::id::IdMap;
+use crate::id::{IdMap, SessionId};
 use crate::wire::envelope::{self, Envelope, EnvelopeError, Response};
 use crate::wire::era::Revision;
 use crate::wire::splice;
@@ -22,6 +25,8 @@ use crate::wire::splice;
 const NOISE_KEPT_MAX: usize = 200;
 /// Where the method of an over-long message is looked for, in bytes.
 const HEAD_LOOKED_AT_MAX: usize = 256;
+/// A line for a client's log.
+const LOG_MESSAGE: &str = "notifications/message";
 /// Requests that were given up and are remembered, so that a late answer is known as one.
 const GIVEN_UP_MAX: usize = 1_024;
 
@@ -29,6 +34,8 @@ const GIVEN_UP_MAX: usize = 1_024;
 struct Pending {
     call: Answering,
     sent: bool,
+    /// Whose call it is; `None` for requests of our own.
+    session: Option<SessionId>,
 }
 
 #[derive(Debug, Default)]
@@ -49,6 +56,11 @@ struct State {
 /// The receiving side of one link.
 #[derive(Debug)]
 pub struct Inbound {
+    me: Weak<Inbound>,
+    /// Writes what goes back later than at once.
+    carrier: OnceLock<Weak<dyn Carrier>>,
+    /// What the server asks. Apart, because it is dropped with calls, wherever that happens.
+    asked: Mutex<asked::Open>,
     state: Mutex<State>,
     events: mpsc::Sender<LinkEvent>,
     ended: watch::Sender<Option<LinkFault>>,
@@ -71,24 +83,39 @@ impl Inbound {
     pub fn open(roots: Vec<Root>, frame_max: usize) -> InboundEnds {
         let (events_in, events) = mpsc::channel(LINK_EVENTS_MAX);
         let (ended_in, ended) = watch::channel(None);
-        let inbound = Self { state: Mutex::default(), events: events_in, ended: ended_in, roots, frame_max };
-        InboundEnds { inbound: std::sync::Arc::new(inbound), events, ended }
+        let inbound = Arc::new_cyclic(|me: &Weak<Self>| Self {
+            me: me.clone(),
+            carrier: OnceLock::new(),
+            asked: Mutex::default(),
+            state: Mutex::default(),
+            events: events_in,
+            ended: ended_in,
+            roots,
+            frame_max,
+        });
+        InboundEnds { inbound, events, ended }
+    }
+
+    /// Sets what writes answers that are not there at once. The first one counts.
+    pub(crate) fn carried_by(&self, carrier: Weak<dyn Carrier>) {
+        let _ = self.carrier.set(carrier);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers a request; what is returned hears its progress and its answer. `false`: the link has
+    /// Registers a request, of a caller's session or of our own; what is returned hears its progress and
+    /// its answer. `false`: the link has
     /// ended, that is its answer, and the request must not leave any more. Both are decided in one
     /// step, so that a request in the moment of the end is never forgotten.
-    pub fn expect(&self, id: u64) -> (waiting::Waiting, bool) {
+    pub fn expect(&self, id: u64, session: Option<SessionId>) -> (waiting::Waiting, bool) {
         let (call, waiting) = waiting::pair();
         let mut state = self.lock();
         let ended = state.ended.clone();
         match ended {
             None => {
-                state.waiting.insert(id, Pending { call, sent: false });
+                state.waiting.insert(id, Pending { call, sent: false, session });
                 (waiting, true)
             }
             Some(fault) => {
@@ -138,15 +165,17 @@ impl Inbound {
     /// Drops a request: whether bytes of it may have left, or `None` if it was already settled. One
     /// that had not left never will.
     pub fn forget(&self, id: u64) -> Option<bool> {
-        let mut state = self.lock();
-        let sent = state.waiting.remove(&id)?.sent;
-        if sent {
+        // Dropped behind the lock: what it holds may have something to say to the server.
+        let waiting = self.lock().waiting.remove(&id)?;
+        self.no_more_asked(id);
+        if waiting.sent {
+            let mut state = self.lock();
             state.given_up.insert(id);
             if state.given_up.len() > GIVEN_UP_MAX {
                 state.given_up.pop_first();
             }
         }
-        Some(sent)
+        Some(waiting.sent)
     }
 
     /// Fails one request.
@@ -158,6 +187,7 @@ impl Inbound {
             _ => Delivery::NotSent,
         };
         waiting.call.answer(Err(ExchangeError { fault, delivery }));
+        self.no_more_asked(id);
     }
 
     /// Fails one request because the link is gone.
@@ -169,6 +199,7 @@ impl Inbound {
     /// Fails every waiting request, each with what is known of its delivery.
     pub fn fail_all(&self, fault: &ExchangeFault) {
         let waiting = std::mem::take(&mut self.lock().waiting);
+        self.asked().clear();
         for (_, one) in waiting {
             let delivery = if one.sent { Delivery::Unknown } else { Delivery::NotSent };
             one.call.answer(Err(ExchangeError { fault: fault.clone(), delivery }));
@@ -242,6 +273,11 @@ impl Inbound {
 
     /// Sorts one message. Returns the answers that must be written back.
     pub fn accept(&self, frame: Bytes) -> Vec<Bytes> {
+        self.accept_on(frame, None)
+    }
+
+    /// The same for a message that came on the stream of one request.
+    pub fn accept_on(&self, frame: Bytes, stream: Option<u64>) -> Vec<Bytes> {
         let parsed = envelope::parse(&frame);
         if !matches!(parsed, Err(EnvelopeError::NotRpc)) {
             self.lock().heard += 1;
@@ -252,21 +288,22 @@ impl Inbound {
                 Vec::new()
             }
             Ok(Envelope::Notification { method, params }) => {
-                self.notification(frame, method, params);
+                self.notification(frame, method, params, stream);
                 Vec::new()
             }
-            Ok(Envelope::Request { id, method, .. }) => {
-                let (id, method) = (&frame[id], &frame[method]);
-                match self.ours(id, method) {
-                    Some(id) => {
-                        let cause = "it sends our own messages back: it is no MCP server";
-                        self.malformed(Some(id), cause, &frame);
-                        Vec::new()
-                    }
-                    None => vec![self.answer(id, &String::from_utf8_lossy(method))],
+            Ok(Envelope::Request { id, method, params }) => match self
+                .ours(&frame[id.clone()], &frame[method.clone()])
+            {
+                Some(id) => {
+                    let cause = "it sends our own messages back: it is no MCP server";
+                    self.malformed(Some(id), cause, &frame);
+                    Vec::new()
                 }
-            }
-            Err(error) => self.broken(frame, error),
+                None => {
+                    self.request(&splice::one_line(frame), id, method, params, stream).into_iter().collect()
+                }
+            },
+            Err(error) => self.broken(frame, error, stream),
         }
     }
 
@@ -314,7 +351,8 @@ impl Inbound {
     }
 
     fn settle(&self, frame: Bytes, response: Response) {
-        let waiting = match response.number {
+        let number = response.number;
+        let waiting = match number {
             Some(id) => {
                 let mut state = self.lock();
                 let waiting = state.waiting.remove(&id);
@@ -328,6 +366,9 @@ impl Inbound {
                 // Checked before: a line end can only be white space now, and the spans stay.
                 let frame = splice::one_line(frame);
                 waiting.call.answer(Ok(Reply { frame, response }));
+                if let Some(id) = number {
+                    self.no_more_asked(id);
+                }
             }
             None => {
                 let mut state = self.lock();
@@ -348,6 +389,7 @@ impl Inbound {
         frame: Bytes,
         method: std::ops::Range<usize>,
         params: Option<std::ops::Range<usize>>,
+        stream: Option<u64>,
     ) {
         let frame = splice::one_line(frame);
         let name = String::from_utf8_lossy(&frame[method]);
@@ -355,6 +397,13 @@ impl Inbound {
             if let Some(params) = params.map(|span| frame.slice(span)) {
                 self.progress(params);
             }
+            return;
+        }
+        if name == "notifications/cancelled" && params.is_some_and(|span| self.withdrawn(&frame.slice(span)))
+        {
+            return;
+        }
+        if self.told_its_call(&name, &frame, stream) {
             return;
         }
         let announced = ListKinds::announced_by(&name);
@@ -378,13 +427,125 @@ impl Inbound {
         let Ok(id) = text.trim_matches('"').parse::<u64>() else { return };
         let mut state = self.lock();
         if let Some(waiting) = state.waiting.get(&id)
-            && !waiting.call.report(params)
+            && !waiting.call.report(Heard::Progress(params))
         {
             state.counters.dropped += 1;
         }
     }
 
-    /// Every request to us gets an answer at once: `ping`, roots if declared, −32601 for the rest.
+    /// Tells a call a notification that belongs to it: what came on its own stream, unless everybody
+    /// who subscribed has to know of it; on a pipe, a log line while no other call of a client runs.
+    fn told_its_call(&self, method: &str, frame: &Bytes, stream: Option<u64>) -> bool {
+        if is_for_subscribers(method) {
+            return false;
+        }
+        let mut state = self.lock();
+        let of_client = |(_, one): &(&u64, &Pending)| one.session.is_some();
+        let call = match stream {
+            Some(id) => Some(id),
+            None if method == LOG_MESSAGE => {
+                let mut running = state.waiting.iter().filter(of_client).map(|(id, _)| *id);
+                running.next().filter(|_| running.next().is_none())
+            }
+            None => None,
+        };
+        let Some(waiting) = call.and_then(|id| state.waiting.get(&id)).filter(|one| one.session.is_some())
+        else {
+            return false;
+        };
+        if !waiting.call.report(Heard::Note(method.to_owned(), frame.clone())) {
+            state.counters.dropped += 1;
+        }
+        true
+    }
+
+    /// A request of the server: answered at once by us, or handed to the call that it belongs to.
+    fn request(
+        &self,
+        frame: &Bytes,
+        id: std::ops::Range<usize>,
+        method: std::ops::Range<usize>,
+        params: Option<std::ops::Range<usize>>,
+        stream: Option<u64>,
+    ) -> Option<Bytes> {
+        let method = String::from_utf8_lossy(&frame[method]).into_owned();
+        let (id, params) = (frame.slice(id), params.map_or_else(Bytes::new, |span| frame.slice(span)));
+        if method == "ping" || (method == "roots/list" && !self.roots.is_empty()) {
+            return Some(self.answer(&id, &method));
+        }
+        let state = self.lock();
+        let running = state.waiting.iter().filter_map(|(call, one)| Some((*call, one.session?)));
+        let owner = asked::owner(running.filter(|(call, _)| stream.is_none_or(|stream| stream == *call)));
+        let call = match owner {
+            Ok(call) => call,
+            Err(Nobody::NoCall) => return Some(self.answer(&id, &method)),
+            Err(Nobody::Several) => {
+                let text = format!(
+                    "{method} is refused: calls of several clients are running, and nothing says whose it is \
+                     (`sharing: session` in the server's entry gives each client a server of its own)"
+                );
+                return Some(splice::failure(&id, AMBIGUOUS, &text, None));
+            }
+        };
+        let Some(number) = self.asked().add(call, id.clone()) else {
+            return Some(splice::failure(
+                &id,
+                AMBIGUOUS,
+                "too many requests wait for an answer already",
+                None,
+            ));
+        };
+        let waiting = state.waiting.get(&call)?;
+        let reply = Box::new(LinkReply::new(self.me.clone(), number, waiting.call.teller()));
+        waiting.call.tell(Heard::Asked(LinkAsked { id, method, params, reply }));
+        None
+    }
+
+    fn asked(&self) -> MutexGuard<'_, asked::Open> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends the answer to a request of the server, unless it is over.
+    pub(super) fn answered(&self, number: u64, answer: &AskedAnswer) {
+        let Some((_, id)) = self.asked().take(number) else { return };
+        self.send_back(match answer {
+            AskedAnswer::Result(result) => splice::answer_with(&id, "result", result),
+            AskedAnswer::Error(error) => splice::answer_with(&id, "error", error),
+        });
+    }
+
+    /// The server does not want to know any more what it asked; `false` when that is nothing we know.
+    fn withdrawn(&self, params: &Bytes) -> bool {
+        let Some(span) = envelope::member(params, "requestId") else { return false };
+        let withdrawn = self.asked().withdraw(&params[span]);
+        let Some((call, id)) = withdrawn else { return false };
+        if let Some(waiting) = self.lock().waiting.get(&call) {
+            waiting.call.tell(Heard::AskedOver(Some(id)));
+        }
+        true
+    }
+
+    /// A call is over: what the server still asks for it gets no answer of its caller.
+    fn no_more_asked(&self, call: u64) {
+        let over = {
+            let mut asked = self.asked();
+            if asked.is_empty() {
+                return;
+            }
+            asked.of(call)
+        };
+        for id in over {
+            self.send_back(splice::failure(&id, -32603, "the call that this belongs to is over", None));
+        }
+    }
+
+    fn send_back(&self, message: Bytes) {
+        if let Some(carrier) = self.carrier.get().and_then(Weak::upgrade) {
+            carrier.notify(message);
+        }
+    }
+
+    /// What we answer ourselves: `ping`, roots if declared, −32601 for the rest.
     fn answer(&self, id: &[u8], method: &str) -> Bytes {
         match method {
             "ping" => splice::success(id, "{}"),
@@ -403,10 +564,10 @@ impl Inbound {
         }
     }
 
-    fn broken(&self, frame: Bytes, error: EnvelopeError) -> Vec<Bytes> {
+    fn broken(&self, frame: Bytes, error: EnvelopeError, stream: Option<u64>) -> Vec<Bytes> {
         match error {
             EnvelopeError::NotRpc => self.noise(&frame),
-            EnvelopeError::Batch(elements) => return self.batch(&frame, elements),
+            EnvelopeError::Batch(elements) => return self.batch(&frame, elements, stream),
             EnvelopeError::Malformed { number, cause } => self.malformed(number, cause, &frame),
             EnvelopeError::Json(scan) => {
                 let tail = &frame[frame.len().saturating_sub(256)..];
@@ -428,13 +589,13 @@ impl Inbound {
         }
     }
 
-    fn batch(&self, frame: &Bytes, elements: Vec<std::ops::Range<usize>>) -> Vec<Bytes> {
+    fn batch(&self, frame: &Bytes, elements: Vec<std::ops::Range<usize>>, stream: Option<u64>) -> Vec<Bytes> {
         let legal = self.lock().revision.is_none_or(Revision::has_batches);
         let mut back = Vec::new();
         for span in elements {
             let element = frame.slice(span);
             if legal {
-                back.extend(self.accept(element));
+                back.extend(self.accept_on(element, stream));
             } else if let Ok(Envelope::Response(response)) = envelope::parse(&element) {
                 self.malformed(
                     response.number,
@@ -449,6 +610,16 @@ impl Inbound {
     }
 }
 
+/// Notifications that belong to more than the call on whose stream they come.
+fn is_for_subscribers(method: &str) -> bool {
+    matches!(
+        method,
+        "notifications/resources/updated"
+            | "notifications/elicitation/complete"
+            | "notifications/tasks/status"
+    ) || !ListKinds::announced_by(method).is_empty()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -457,11 +628,11 @@ mod tests {
     #[tokio::test]
     async fn a_request_after_the_end_is_answered_with_it_and_may_not_leave() {
         let InboundEnds { inbound, .. } = Inbound::open(Vec::new(), 1 << 20);
-        let (mut before, may_leave) = inbound.expect(1);
+        let (mut before, may_leave) = inbound.expect(1, None);
         assert!(may_leave && inbound.begin_send(1));
         inbound.end(LinkFault::TooLong("the first reason".to_owned()));
         inbound.end(LinkFault::Closed);
-        let (mut after, may_leave) = inbound.expect(2);
+        let (mut after, may_leave) = inbound.expect(2, None);
         assert!(!may_leave && !inbound.begin_send(2));
         for (waiting, known) in [(&mut before, Delivery::Unknown), (&mut after, Delivery::NotSent)] {
             let Some(Heard::Answer(Err(error))) = waiting.heard().await else { panic!("it has ended") };

@@ -15,6 +15,7 @@ use super::inbound::Inbound;
 use super::waiting::Waiting;
 use crate::call::Delivery;
 use crate::catalog::items::ListKinds;
+use crate::id::SessionId;
 use crate::wire::envelope::Response;
 use crate::wire::era::Revision;
 use crate::wire::splice::Parts;
@@ -83,6 +84,8 @@ pub struct Outbound<'a> {
     /// Further HTTP headers of the modern era (`Mcp-Param-…`, see
     /// [`crate::transport::http::ParamHeaders`]); pipes have none.
     pub headers: Vec<(String, String)>,
+    /// Whose call it is: the server may ask its caller something. `None` for requests of our own.
+    pub session: Option<SessionId>,
 }
 
 /// The waiting end of a request.
@@ -204,6 +207,7 @@ impl Link {
         inbound: Arc<Inbound>,
         closed: watch::Receiver<Option<LinkFault>>,
     ) -> Self {
+        inbound.carried_by(Arc::downgrade(&carrier));
         Self(Arc::new(Ends { carrier, inbound, next_id: AtomicU64::new(1), closed }))
     }
 
@@ -221,7 +225,7 @@ impl Link {
     /// Registers the request and hands it to the carrier; never blocks.
     pub fn start(&self, request: Outbound<'_>) -> Exchange {
         let id = request.id;
-        let (waiting, may_leave) = self.0.inbound.expect(id);
+        let (waiting, may_leave) = self.0.inbound.expect(id, request.session);
         if may_leave {
             self.0.carrier.submit(request);
         }

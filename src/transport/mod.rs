@@ -2,6 +2,7 @@
 //! that can connect again; connecting gives a [`link::Link`] with its handshake
 //! done. Called by the server actor's tasks only.
 
+pub mod asked;
 mod duplex;
 pub mod guard;
 pub mod handshake;
@@ -134,12 +135,36 @@ pub struct LinkSettings {
     pub remembered: Option<Revision>,
     /// Roots to answer `roots/list` with, `file://` URIs; empty means not declared.
     pub roots: Vec<Root>,
+    /// What else our clients can.
+    pub declared: Declared,
     /// Limit of one list request, and of one HTTP control request.
     pub list_timeout: Duration,
     /// The HTTP client that all servers share.
     pub http: http::Client,
     /// The places of those that are being spawned, shared by all servers too.
     pub spawns: spawns::Spawns,
+}
+
+/// What we tell servers that their client can, besides roots of our own (`roots` above).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declared(Arc<str>);
+
+impl Declared {
+    /// These capabilities, a JSON object.
+    pub fn new(capabilities: &serde_json::Map<String, serde_json::Value>) -> Self {
+        Self(serde_json::Value::Object(capabilities.clone()).to_string().into())
+    }
+
+    /// The JSON object.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for Declared {
+    fn default() -> Self {
+        Self("{}".into())
+    }
 }
 
 /// One root that we declare to servers.

@@ -4,14 +4,15 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 
+use super::asked::LinkAsked;
 use super::link::{ExchangeError, Reply};
 
-/// Progress notifications that may wait for one caller; more are dropped.
+/// Reports that may wait for one caller; more are dropped.
 pub const PROGRESS_MAX: usize = 64;
 
 /// The one answer, or why there is none.
@@ -22,13 +23,19 @@ pub type Answer = Result<Reply, ExchangeError>;
 pub enum Heard {
     /// The `params` of one progress report.
     Progress(Bytes),
+    /// Another notification that belongs to it: method, and the whole message.
+    Note(String, Bytes),
+    /// The server asks something.
+    Asked(LinkAsked),
+    /// One of what it asked is answered; withdrawn when it is named.
+    AskedOver(Option<Bytes>),
     /// The answer: nothing comes after it.
     Answer(Answer),
 }
 
 #[derive(Debug, Default)]
-struct Slot {
-    reports: VecDeque<Bytes>,
+pub(super) struct Slot {
+    reports: VecDeque<Heard>,
     answer: Option<Answer>,
     /// The link's end is gone; what it left behind is still there.
     left: bool,
@@ -52,18 +59,23 @@ pub(super) fn pair() -> (Answering, Waiting) {
 pub(super) struct Answering(Shared);
 
 impl Answering {
-    /// Adds the `params` of one report; `false` when the caller did not take the earlier ones.
-    pub(super) fn report(&self, params: Bytes) -> bool {
-        let waker = {
-            let mut slot = lock(&self.0);
-            if slot.reports.len() >= PROGRESS_MAX {
-                return false;
-            }
-            slot.reports.push_back(params);
-            slot.waker.take()
-        };
-        wake(waker);
+    /// Adds one report; `false` when the caller did not take the earlier ones.
+    pub(super) fn report(&self, report: Heard) -> bool {
+        if lock(&self.0).reports.len() >= PROGRESS_MAX {
+            return false;
+        }
+        self.tell(report);
         true
+    }
+
+    /// Adds what has a bound of its own.
+    pub(super) fn tell(&self, report: Heard) {
+        tell(&self.0, report);
+    }
+
+    /// A way to tell the call something as long as it waits.
+    pub(super) fn teller(&self) -> Teller {
+        Teller(Arc::downgrade(&self.0))
     }
 
     /// Gives the answer.
@@ -82,6 +94,28 @@ impl Drop for Answering {
         };
         wake(waker);
     }
+}
+
+/// Tells a call that still waits that one of the things it was asked is over.
+#[derive(Debug)]
+pub(super) struct Teller(Weak<Mutex<Slot>>);
+
+impl Teller {
+    /// The server has its answer.
+    pub(super) fn asked_over(&self) {
+        if let Some(slot) = self.0.upgrade() {
+            tell(&slot, Heard::AskedOver(None));
+        }
+    }
+}
+
+fn tell(shared: &Shared, report: Heard) {
+    let waker = {
+        let mut slot = lock(shared);
+        slot.reports.push_back(report);
+        slot.waker.take()
+    };
+    wake(waker);
 }
 
 fn wake(waker: Option<Waker>) {
@@ -105,17 +139,17 @@ impl Waiting {
     pub async fn answer(mut self) -> Option<Answer> {
         loop {
             match self.heard().await {
-                Some(Heard::Progress(_)) => {}
                 Some(Heard::Answer(answer)) => return Some(answer),
                 None => return None,
+                Some(_) => {}
             }
         }
     }
 
     fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Heard>> {
         let mut slot = lock(&self.0);
-        if let Some(params) = slot.reports.pop_front() {
-            return Poll::Ready(Some(Heard::Progress(params)));
+        if let Some(report) = slot.reports.pop_front() {
+            return Poll::Ready(Some(report));
         }
         if let Some(answer) = slot.answer.take() {
             return Poll::Ready(Some(Heard::Answer(answer)));
@@ -145,9 +179,9 @@ mod tests {
     async fn reports_come_in_order_before_the_answer_and_are_bounded() {
         let (link, mut call) = pair();
         for n in 0..PROGRESS_MAX {
-            assert!(link.report(Bytes::from(n.to_string())));
+            assert!(link.report(Heard::Progress(Bytes::from(n.to_string()))));
         }
-        assert!(!link.report(Bytes::from_static(b"one too many")));
+        assert!(!link.report(Heard::Progress(Bytes::from_static(b"one too many"))));
         link.answer(lost());
         for n in 0..PROGRESS_MAX {
             let Some(Heard::Progress(params)) = call.heard().await else { panic!("report {n} is missing") };
@@ -164,7 +198,7 @@ mod tests {
         assert!(waits(&mut call));
         let teller = async {
             tokio::task::yield_now().await;
-            assert!(link.report(Bytes::from_static(b"{}")));
+            assert!(link.report(Heard::Progress(Bytes::from_static(b"{}"))));
             tokio::task::yield_now().await;
             link.answer(lost());
         };

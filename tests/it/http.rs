@@ -81,6 +81,7 @@ fn settings(protocol: ProtocolChoice) -> LinkSettings {
         protocol,
         remembered: None,
         roots: Vec::new(),
+        declared: callboard::transport::Declared::default(),
         list_timeout: PATIENCE,
         http: Client::new(),
         spawns: callboard::transport::spawns::Spawns::default(),
@@ -124,7 +125,7 @@ async fn call_with(
         meta: &connection.established.meta,
     })
     .unwrap();
-    let outbound = Outbound { id, method: "tools/call", name: Some(tool), parts, headers };
+    let outbound = Outbound { id, method: "tools/call", name: Some(tool), parts, headers, session: None };
     let exchange = connection.link.start(outbound);
     tokio::time::timeout(PATIENCE, exchange.waiting.answer()).await.expect("the call takes too long").unwrap()
 }

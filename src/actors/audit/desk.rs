@@ -272,6 +272,7 @@ fn kind_word(kind: ItemKind) -> &'static str {
         ItemKind::Tool => "tool",
         ItemKind::Resource => "resource",
         ItemKind::Prompt => "prompt",
+        ItemKind::Method => "method",
     }
 }
 

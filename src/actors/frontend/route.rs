@@ -14,6 +14,7 @@ use crate::catalog::merge::{Catalog, Resolution};
 use crate::config::spec::Trust;
 use crate::id::ServerId;
 use crate::id::shell_word;
+use crate::policy::access::methods;
 use crate::policy::outbound::{self, Carried};
 use crate::policy::share;
 use crate::view::{LifeState, ParkReason};
@@ -121,7 +122,7 @@ impl Facts<'_> {
         let (rule, may_run) = self.access.check(self.request, entry, (kind, name), known);
         passage.rule = Some(rule.describe());
         passage.pin = known.item.filter(|_| kind == ItemKind::Tool).map(Item::pinned_by);
-        passage.read_only = changes_nothing(kind, entry, known.item);
+        passage.read_only = changes_nothing((kind, name), entry, known.item);
         let wanted = may_run.map_err(|error| Box::new(error.on(server).about(name)))?;
         let named = |wanted: Wanted| {
             let refusal = wanted.refusal.on(server).about(name);
@@ -144,9 +145,10 @@ impl Facts<'_> {
 }
 
 /// Whether an item is known to change nothing: hints count only where the server is trusted.
-fn changes_nothing(kind: ItemKind, entry: &DirectoryEntry, item: Option<&Item>) -> bool {
+fn changes_nothing((kind, name): (ItemKind, &str), entry: &DirectoryEntry, item: Option<&Item>) -> bool {
     match kind {
         ItemKind::Resource | ItemKind::Prompt => true,
+        ItemKind::Method => methods::is_harmless(name),
         ItemKind::Tool => {
             entry.spec.as_ref().is_some_and(|spec| spec.trust == Trust::Trusted)
                 && item.is_some_and(|item| item.hints.read_only == Some(true))
@@ -211,7 +213,7 @@ fn known(
     let (list, code, word) = match kind {
         ItemKind::Tool => (ListKind::Tools, ErrorCode::UnknownTool, "tool"),
         ItemKind::Prompt => (ListKind::Prompts, ErrorCode::UnknownPrompt, "prompt"),
-        ItemKind::Resource => return Ok(item),
+        ItemKind::Resource | ItemKind::Method => return Ok(item),
     };
     let hidden = kind == ItemKind::Tool && entry.spec.as_ref().is_some_and(|spec| !spec.filter.keeps(name));
     if hidden {

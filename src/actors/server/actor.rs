@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 
 use super::idle::Autostart;
 use super::msg::{ServerMsg, Wake};
 use super::state::ServerState;
 use crate::actors::registry::RegistryRef;
+use crate::call::Notice;
 use crate::catalog::pin::Book;
 use crate::config::child_env::Withheld;
 use crate::config::spec::ServerSpec;
@@ -18,7 +19,7 @@ use crate::policy::lifecycle::Event;
 use crate::telemetry::Redaction;
 use crate::time::Monotonic;
 use crate::transport::kept::Kept;
-use crate::transport::{Connector, LinkFault, Root};
+use crate::transport::{Connector, Declared, LinkFault, Root};
 use crate::view::ServerView;
 use crate::view::history::{StartWhy, What};
 use crate::wire::era::Revision;
@@ -32,6 +33,10 @@ pub(crate) struct ServerArgs {
     pub connector: Result<Connector, LinkFault>,
     /// Roots to declare.
     pub roots: Vec<Root>,
+    /// What else it is told that its client can.
+    pub declared: Declared,
+    /// Where it goes what the server says to nobody in particular.
+    pub notices: broadcast::Sender<Notice>,
     /// Host variables that its child does not see.
     pub withheld: Withheld,
     /// The revision that worked last time.

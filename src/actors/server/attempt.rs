@@ -90,6 +90,7 @@ impl ServerState {
             },
             remembered: self.remembered,
             roots: self.args.roots.clone(),
+            declared: self.args.declared.clone(),
             list_timeout: self.args.spec.timeouts.list,
             http: self.args.http.clone(),
             spawns: self.args.spawns.clone(),

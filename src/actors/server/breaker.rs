@@ -11,6 +11,7 @@ use crate::call::{BreakerClass, CallError, ErrorCode, ItemKind, Origin, Phase};
 use crate::config::spec::Trust;
 use crate::id::Generation;
 use crate::id::shell_word;
+use crate::policy::access::methods;
 use crate::policy::breaker::{Admit, Loss, Move, Pass, Refusal, Standing};
 use crate::policy::classify::Ending;
 use crate::policy::lifecycle::{Event, Life};
@@ -214,6 +215,9 @@ impl ServerState {
 
     /// Whether a second run of this tool changes nothing more: its hints say so, and the server is believed.
     fn is_repeatable(&self, kind: ItemKind, name: &str) -> bool {
+        if kind == ItemKind::Method {
+            return methods::is_repeatable(name);
+        }
         if kind != ItemKind::Tool || self.args.spec.trust != Trust::Trusted {
             return false;
         }

@@ -9,7 +9,8 @@ use tokio::sync::oneshot;
 use super::msg::{Again, End, HeldAnswer, Settled, Submission, Told};
 use super::outcome;
 use crate::call::{
-    BreakerClass, CallError, CallEvent, CallReply, CallRequest, Delivery, ErrorCode, ItemKind, Origin, Phase,
+    Asked, BreakerClass, CallError, CallEvent, CallReply, CallRequest, Delivery, ErrorCode, ItemKind, Origin,
+    Phase,
 };
 use crate::config::child_env::Withheld;
 use crate::id::{Generation, ServerId};
@@ -18,6 +19,7 @@ use crate::policy::budget::{Budget, Limit};
 use crate::policy::replay;
 use crate::telemetry::Redaction;
 use crate::time::Monotonic;
+use crate::transport::asked::LinkAsked;
 use crate::transport::http::MirroredParams;
 use crate::transport::link::{Exchange, ExchangeFault, Link, Outbound, Reply};
 use crate::transport::waiting::Heard;
@@ -208,12 +210,12 @@ async fn wait_for_turn(
 fn start(request: &CallRequest, go: &Go, server: &ServerId) -> Result<Exchange, CallError> {
     let (kind, name) = (request.kind(), request.name());
     let id = go.link.next_id();
-    let method = kind.method();
+    let method = kind.method(name);
     let parts = splice::request(&RequestSplice {
         id,
         method,
         params: &request.params,
-        name: Some((kind.name_key(), name)),
+        name: kind.name_key().map(|key| (key, name)),
         arguments_default: kind == ItemKind::Tool,
         progress: true,
         meta: &go.meta,
@@ -222,12 +224,13 @@ fn start(request: &CallRequest, go: &Go, server: &ServerId) -> Result<Exchange, 
     Ok(go.link.start(Outbound {
         id,
         method,
-        name: Some(name),
+        name: kind.name_key().map(|_| name),
         parts,
         headers: match kind {
             ItemKind::Tool => go.mirrored.headers(name, &request.params),
-            ItemKind::Resource | ItemKind::Prompt => Vec::new(),
+            ItemKind::Resource | ItemKind::Prompt | ItemKind::Method => Vec::new(),
         },
+        session: Some(request.session),
     }))
 }
 
@@ -236,6 +239,13 @@ fn tell(submission: &Submission, event: CallEvent) {
     if let Some(events) = &submission.events {
         let _ = events.try_send(event);
     }
+}
+
+/// Asks the caller what the server wants to know. One that does not listen, or that does not read, is
+/// as one that can't answer: the server is told by the drop.
+fn ask(submission: &Submission, asked: LinkAsked, from: (ServerId, Generation)) {
+    let LinkAsked { id, method, params, reply } = asked;
+    tell(submission, CallEvent::Asked(Asked::new(from, id, method, params, reply)));
 }
 
 async fn await_answer(
@@ -248,14 +258,35 @@ async fn await_answer(
     let Exchange { id, waiting } = exchange;
     let deadline = tokio::time::sleep_until(budget.deadline().into_tokio());
     tokio::pin!(deadline);
+    // While its caller is asked, a person may think: only the total clock runs.
+    let mut asked = 0_usize;
     loop {
         tokio::select! {
             biased;
             heard = waiting.heard() => match heard {
                 Some(Heard::Progress(params)) => {
-                    budget.progress(Monotonic::now());
+                    if asked == 0 {
+                        budget.progress(Monotonic::now());
+                        deadline.as_mut().reset(budget.deadline().into_tokio());
+                    }
                     tell(submission, CallEvent::Progress(params));
+                }
+                Some(Heard::Note(method, frame)) => tell(submission, CallEvent::Note { method, frame }),
+                Some(Heard::Asked(question)) => {
+                    asked += 1;
+                    budget.waits_for_its_caller();
                     deadline.as_mut().reset(budget.deadline().into_tokio());
+                    ask(submission, question, (shared.server.clone(), go.generation));
+                }
+                Some(Heard::AskedOver(withdrawn)) => {
+                    asked = asked.saturating_sub(1);
+                    if asked == 0 {
+                        budget.progress(Monotonic::now());
+                        deadline.as_mut().reset(budget.deadline().into_tokio());
+                    }
+                    if let Some(id) = withdrawn {
+                        tell(submission, CallEvent::Withdrawn(id));
+                    }
                 }
                 Some(Heard::Answer(Ok(reply))) => return Ended::Answered(reply),
                 Some(Heard::Answer(Err(error))) => {

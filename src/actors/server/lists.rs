@@ -26,6 +26,8 @@ impl ServerState {
         let mut catalog = (*self.catalog).clone();
         catalog.generation = self.generation;
         catalog.listed = false;
+        catalog.capabilities = self.live.as_ref().map(|live| live.established.capabilities.clone());
+        catalog.revision = self.live.as_ref().map(|live| live.established.revision);
         catalog.instructions = self.live.as_ref().and_then(|live| live.established.instructions.clone());
         self.catalog = Arc::new(catalog);
     }

@@ -5,10 +5,12 @@
 use std::time::Duration;
 
 use ractor::ActorRef;
-use tokio::sync::mpsc;
+use tokio::sync::{broadcast, mpsc};
 
 use super::msg::ServerMsg;
-use crate::id::Generation;
+use crate::call::Notice;
+use crate::catalog::items::ListKinds;
+use crate::id::{Generation, ServerId};
 use crate::time::Monotonic;
 use crate::transport::link::{Link, LinkEvent};
 
@@ -19,8 +21,9 @@ pub(super) const NOTICES_PER_SECOND_MAX: u32 = 100;
 pub(super) async fn watch(
     link: Link,
     mut events: mpsc::Receiver<LinkEvent>,
-    generation: Generation,
+    (server, generation): (ServerId, Generation),
     me: ActorRef<ServerMsg>,
+    notices: broadcast::Sender<Notice>,
 ) -> ServerMsg {
     let gap = Duration::from_secs(1) / NOTICES_PER_SECOND_MAX;
     let mut next = Monotonic::now();
@@ -33,7 +36,14 @@ pub(super) async fn watch(
             fault = &mut ended => return ServerMsg::Ended(generation, fault),
             () = tokio::time::sleep_until(next.into_tokio()), if waits => waits = false,
             // The link keeps what changed; the event itself is only a sign to look.
-            Some(_) = events.recv() => {
+            Some(event) = events.recv() => {
+                if let LinkEvent::Notification { method, frame } = event
+                    && ListKinds::announced_by(&method).is_empty()
+                {
+                    // Nobody may be listening.
+                    let _ = notices.send(Notice { server: server.clone(), generation, method, frame });
+                    continue;
+                }
                 waits = waits || Monotonic::now() < next;
             }
         }

@@ -25,6 +25,7 @@ async fn the_answer_of_a_probe_waits_until_it_is_booked_and_no_other_does() {
         protocol: ProtocolChoice::Auto,
         remembered: None,
         roots: Vec::new(),
+        declared: crate::transport::Declared::default(),
         list_timeout: Duration::from_secs(5),
         http: crate::transport::http::Client::new(),
         spawns: crate::transport::spawns::Spawns::default(),

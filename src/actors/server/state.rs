@@ -237,7 +237,13 @@ impl ServerState {
         self.view.revision = Some(established.revision.as_str());
         self.view.server_info = established.server_info.as_deref().map(|info| self.clean(info));
         let generation = self.generation;
-        let work = notices::watch(link.clone(), events, generation, self.me.clone());
+        let work = notices::watch(
+            link.clone(),
+            events,
+            (self.args.spec.id.clone(), generation),
+            self.me.clone(),
+            self.args.notices.clone(),
+        );
         let watcher = task::spawn(&self.me, work, move |_| ServerMsg::Ended(generation, LinkFault::Closed));
         if let Life::Connecting { since, .. } = self.life {
             let took = Monotonic::now().since(since);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{broadcast, oneshot, watch};
 
 use super::children::Child;
 use super::views::initial_view;
@@ -13,6 +13,7 @@ use crate::actors::directory::{Directory, DirectoryEntry};
 use crate::actors::registry::RegistryRef;
 use crate::actors::server::{Autostart, ServerActor, ServerArgs, ServerRef};
 use crate::actors::task::{self, TaskHandle};
+use crate::call::Notice;
 use crate::catalog::pin::Book;
 use crate::config::child_env::Withheld;
 use crate::config::diff::Change;
@@ -21,7 +22,7 @@ use crate::id::{Generation, ServerId};
 use crate::telemetry::Redaction;
 use crate::time::{self, Monotonic};
 use crate::transport::kept::Kept;
-use crate::transport::{Connector, LinkFault, Root};
+use crate::transport::{Connector, Declared, LinkFault, Root};
 use crate::view::ServerView;
 use crate::view::history::{History, Line, Tally, What};
 use crate::wire::era::Revision;
@@ -32,6 +33,8 @@ pub(crate) struct Planned {
     pub entry: Arc<Entry>,
     pub connector: Result<Connector, LinkFault>,
     pub roots: Vec<Root>,
+    /// What its client can, besides.
+    pub declared: Declared,
     pub withheld: Withheld,
     pub remembered: Option<Revision>,
     /// How often the lists of a server that does not announce changes are read again.
@@ -139,6 +142,8 @@ pub(crate) struct SupervisorArgs {
     pub directory: watch::Sender<Arc<Directory>>,
     /// The places of servers that are being spawned.
     pub spawns: crate::transport::spawns::Spawns,
+    /// What servers say to nobody in particular.
+    pub notices: broadcast::Sender<Notice>,
 }
 
 pub(crate) struct SupervisorActor;
@@ -312,6 +317,8 @@ impl SupervisorState {
                 spec: spec.clone(),
                 connector: planned.connector,
                 roots: planned.roots,
+                declared: planned.declared,
+                notices: self.args.notices.clone(),
                 withheld: planned.withheld,
                 remembered: planned.remembered,
                 replaced,

@@ -54,7 +54,7 @@ impl Child {
                 (Err(ours), Err(theirs)) => ours == theirs,
                 (Ok(_), Err(_)) | (Err(_), Ok(_)) => false,
             };
-            connector && args.roots == planned.roots
+            connector && args.roots == planned.roots && args.declared == planned.declared
         };
         diff::same(&self.entry, &planned.entry) && self.args.as_ref().is_none_or(same_way)
     }

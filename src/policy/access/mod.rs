@@ -5,6 +5,8 @@
 //! a table for people is `table.txt` beside this file; a test compares the two in every case.
 //! Called by the front end for every call, and by edges that explain or list rights.
 
+pub mod methods;
+
 use super::verbs::{Look, look_of};
 use crate::call::{ErrorCode, ItemKind};
 use crate::catalog::items::Hints;
@@ -126,6 +128,9 @@ pub fn decide(q: &Question<'_>) -> Verdict {
     let verdict = match q.kind {
         ItemKind::Tool => decide_tool(q, spec),
         ItemKind::Resource | ItemKind::Prompt => decide_reading(q, spec),
+        ItemKind::Method if methods::is_harmless(q.name) => decide_reading(q, spec),
+        // What we do not know may do anything: it needs what a tool of that name would need.
+        ItemKind::Method => decide_tool(q, spec),
     };
     match verdict {
         Verdict::Ask(_) if q.granted => Verdict::Run(Rule::Granted),
@@ -250,7 +255,11 @@ fn decide_reading(q: &Question<'_>, spec: &ServerSpec) -> Verdict {
     }
     if q.mode == Mode::Safe && spec.trust != Trust::Trusted {
         let server = &q.entry.id;
-        let what = if q.kind == ItemKind::Prompt { "prompts" } else { "resources" };
+        let what = match q.kind {
+            ItemKind::Prompt => "prompts",
+            ItemKind::Method => "such requests",
+            ItemKind::Resource | ItemKind::Tool => "resources",
+        };
         return Verdict::Refuse(Refusal {
             code: ErrorCode::Denied,
             rule: Rule::Mode(Mode::Safe),

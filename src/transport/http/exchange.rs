@@ -59,7 +59,7 @@ enum Attempt {
 impl Request {
     /// The request in `outbound`; `sent` is set when bytes may have left.
     pub(super) fn new(shared: &Shared, outbound: Outbound<'_>, sent: Arc<AtomicBool>) -> Self {
-        let Outbound { id, method, name, parts, headers } = outbound;
+        let Outbound { id, method, name, parts, headers, session: _ } = outbound;
         let mark = SentMark::new(shared.inbound.clone(), id, sent.clone());
         let (method, name) = (method.to_owned(), name.map(str::to_owned));
         Self { id, method, name, parts, headers, sent, mark }
@@ -319,7 +319,7 @@ impl Request {
             let params = message::listen_params(&self.parts.to_bytes(), &frame);
             shared.change(|standing| standing.listen_params = params);
         }
-        shared.take(frame);
+        shared.take_on(frame, Some(self.id));
     }
 }
 

@@ -24,7 +24,12 @@ const INITIALIZED: &str = "notifications/initialized";
 impl Shared {
     /// Hands a message of the server to the pending table and sends what must go back.
     pub(super) fn take(self: &Arc<Self>, frame: Bytes) {
-        for answer in self.inbound.accept(frame) {
+        self.take_on(frame, None);
+    }
+
+    /// The same for a message on the stream of one request.
+    pub(super) fn take_on(self: &Arc<Self>, frame: Bytes, stream: Option<u64>) {
+        for answer in self.inbound.accept_on(frame, stream) {
             self.note(answer);
         }
     }

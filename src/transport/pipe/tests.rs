@@ -17,7 +17,7 @@ async fn a_request_that_was_taken_back_before_it_left_is_never_heard_of() {
     let start = |id: u64| {
         let mut parts = Parts::default();
         parts.push(format!(r#"{{"id":{id}}}"#));
-        link.start(Outbound { id, method: "ping", name: None, parts, headers: Vec::new() })
+        link.start(Outbound { id, method: "ping", name: None, parts, headers: Vec::new(), session: None })
     };
     let _taken_back = start(1);
     link.cancel(1, "the caller left");

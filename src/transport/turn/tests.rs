@@ -104,7 +104,7 @@ async fn answers_are_read_as_fast_as_they_come() {
     let inbound = Inbound::open(Vec::new(), 1 << 20).inbound;
     let mut turn = Turn::default();
     for _ in 0..50_000 {
-        let waiting = inbound.expect(7);
+        let waiting = inbound.expect(7, None);
         assert!(inbound.accept(bytes::Bytes::from_static(&ANSWER[..ANSWER.len() - 1])).is_empty());
         drop(waiting);
         turn.line(&inbound).await;

@@ -88,6 +88,12 @@ pub fn success(id: &[u8], result: &str) -> Bytes {
     [br#"{"jsonrpc":"2.0","id":"#, id, br#","result":"#, result.as_bytes(), b"}"].concat().into()
 }
 
+/// An answer of somebody else's making to the request whose id value is `id` (raw JSON): `value` is the
+/// raw JSON of its `result` or `error`, as `key` says.
+pub fn answer_with(id: &[u8], key: &str, value: &[u8]) -> Bytes {
+    [br#"{"jsonrpc":"2.0","id":"#, id, br#",""#, key.as_bytes(), br#"":"#, value, b"}"].concat().into()
+}
+
 /// An error answer of ours; `data` is raw JSON.
 pub fn failure(id: &[u8], code: i64, message: &str, data: Option<&str>) -> Bytes {
     let message = serde_json::Value::from(message);

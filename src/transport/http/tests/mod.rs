@@ -44,6 +44,7 @@ fn settings(protocol: ProtocolChoice) -> LinkSettings {
         protocol,
         remembered: None,
         roots: Vec::new(),
+        declared: crate::transport::Declared::default(),
         list_timeout: PATIENCE,
         http: Client::new(),
         spawns: crate::transport::spawns::Spawns::default(),
@@ -107,7 +108,7 @@ impl Rig {
             meta: &self.meta,
         };
         let parts = splice::request(&request).unwrap();
-        let mut outbound = Outbound { id, method, name: None, parts, headers: Vec::new() };
+        let mut outbound = Outbound { id, method, name: None, parts, headers: Vec::new(), session: None };
         adapt(&mut outbound);
         self.link.start(outbound)
     }
