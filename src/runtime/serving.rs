@@ -1,24 +1,15 @@
-//! What the edges that serve clients need besides calls: the catalogue as it changes, the revision
-//! that a server speaks, and a limit per client.
+//! What the edges that serve clients need besides calls: the revision that a server speaks, and a limit
+//! per client.
 
-use std::sync::Arc;
 use std::time::Duration;
-
-use tokio::sync::watch;
 
 use super::Runtime;
 use crate::actors::server::limit::RateLimit;
-use crate::catalog::merge::Catalog;
 use crate::config::spec::Rate;
 use crate::id::ServerId;
 use crate::wire::era::Revision;
 
 impl Runtime {
-    /// The merged catalogue as it changes.
-    pub fn catalog_watch(&self) -> watch::Receiver<Arc<Catalog>> {
-        self.catalog.clone()
-    }
-
     /// The revision that a server speaks, as soon as one was agreed upon.
     pub fn revision_of(&self, server: &ServerId) -> Option<Revision> {
         let directory = self.directory.borrow();

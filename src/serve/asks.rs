@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 
 use super::client::Client;
 use super::sink::{Outgoing, Sink};
+use crate::call::{Asked, AskedAnswer};
 use crate::wire::envelope::{Response, member, text};
 use crate::wire::era::Era;
 use crate::wire::splice;
@@ -112,6 +113,25 @@ impl Client {
         // Who asked may have left meanwhile.
         let _ = port.send(answered);
     }
+}
+
+/// Puts what a server asks in the middle of a call to the client of that call, and hands its answer
+/// back, byte for byte. A client that can't be asked gives the protocol's refusal: we told the server before
+/// we knew the client (`HostPlan`). Requests that have to cross into the modern era, where a client is
+/// asked by the result of its call, branch off here.
+pub(super) async fn put(client: &Arc<Client>, asked: Asked, to: &Sink) {
+    let answer = match client.ask(&asked.method, &asked.params, to).await {
+        Ok(Answered::Result(result)) => AskedAnswer::Result(result),
+        Ok(Answered::Error(error)) => AskedAnswer::Error(error),
+        Err(Unasked::NotDeclared) if asked.method == "elicitation/create" => {
+            AskedAnswer::Result(Bytes::from_static(br#"{"action":"decline"}"#))
+        }
+        Err(Unasked::NotDeclared) => {
+            AskedAnswer::error(-32601, &format!("the client of this call does not answer {}", asked.method))
+        }
+        Err(Unasked::NoPlace) => AskedAnswer::error(-32004, "the client of this call can't be asked now"),
+    };
+    asked.answer(answer);
 }
 
 /// A question that is open; withdrawn when it is dropped without an answer.

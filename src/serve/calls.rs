@@ -2,6 +2,7 @@
 //! back under the client's own id. What policy refuses or a server fails is a result of the tool that a
 //! model can read; for everything else it is a JSON-RPC error.
 
+use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -11,8 +12,8 @@ use tokio::sync::mpsc;
 
 use super::client::Client;
 use super::message::{Request, RpcError, success, with_member};
-use super::refusal;
 use super::sink::{Outgoing, Sink};
+use super::{asks, refusal};
 use crate::actors::frontend::CALL_EVENTS_MAX;
 use crate::call::{
     CallError, CallEvent, CallLimits, CallReply, CallRequest, ErrorCode, ItemKind, Origin, Phase, Target,
@@ -21,9 +22,13 @@ use crate::catalog::items::Item;
 use crate::catalog::schema;
 use crate::catalog::violation;
 use crate::id::{CallId, ServerId};
+use crate::transport::task;
+use crate::wire::envelope::{member, text};
 use crate::wire::era::Era;
 use crate::wire::splice::{self, AnswerSplice};
 
+/// The key of `_meta` under which a client names the server for a method that only that one knows.
+const SERVER_KEY: &str = "callboard/server";
 /// Look-alikes that a refusal names.
 const SIMILAR_MAX: usize = 3;
 
@@ -99,7 +104,7 @@ fn unknown(what: &str, name: &str, similar: &[String]) -> RpcError {
     RpcError::params(format!("unknown {what}: {shown}{hint}"))
 }
 
-fn no_resource(client: &Client, uri: &str) -> RpcError {
+pub(super) fn no_resource(client: &Client, uri: &str) -> RpcError {
     let code = match client.era() {
         Era::Legacy => -32002,
         Era::Modern => -32602,
@@ -136,12 +141,12 @@ pub(super) async fn forward(
         grant: None,
     };
     let (events, mut heard) = mpsc::channel(CALL_EVENTS_MAX);
-    let token = request.token();
+    let mut course = Course { client, token: request.token(), to, asking: HashMap::new() };
     let mut running = pin!(client.host.frontend(client.who().door).call(call, Some(events)));
     let reply = loop {
         tokio::select! {
             biased;
-            Some(event) = heard.recv() => on_event(event, token.as_ref(), to),
+            Some(event) = heard.recv() => course.on(event),
             reply = &mut running => break reply,
         }
     };
@@ -151,21 +156,49 @@ pub(super) async fn forward(
     })
 }
 
-fn on_event(event: CallEvent, token: Option<&Bytes>, to: &Sink) {
-    match event {
-        CallEvent::Progress(params) => {
-            // Who gave no token wants none.
-            let Some(token) = token else { return };
-            let params = with_member(&params, "progressToken", token);
-            let params = String::from_utf8_lossy(&params);
-            to.note(splice::notification("notifications/progress", Some(&params)));
+/// A call on its way: what its client hears meanwhile.
+struct Course<'a> {
+    client: &'a Arc<Client>,
+    /// Under which the client wants progress.
+    token: Option<Bytes>,
+    to: &'a Sink,
+    /// What its server asks, by the server's id; withdrawn with the call.
+    asking: HashMap<Bytes, task::Owned>,
+}
+
+impl Course<'_> {
+    fn on(&mut self, event: CallEvent) {
+        match event {
+            CallEvent::Progress(params) => {
+                // Who gave no token wants none.
+                let Some(token) = &self.token else { return };
+                let params = with_member(&params, "progressToken", token);
+                let params = String::from_utf8_lossy(&params);
+                self.to.note(splice::notification("notifications/progress", Some(&params)));
+            }
+            CallEvent::Note { method, frame } => {
+                if self.client.wants(&method, &frame) {
+                    self.to.note(frame);
+                }
+            }
+            CallEvent::Asked(asked) => {
+                let (client, to, id) = (self.client.clone(), self.to.clone(), asked.id.clone());
+                let asking = async move { asks::put(&client, asked, &to).await };
+                self.asking.insert(id, task::spawn(asking));
+            }
+            CallEvent::Withdrawn(id) => {
+                self.asking.remove(&id);
+            }
+            CallEvent::Waits { .. } | CallEvent::Sent => {}
         }
-        CallEvent::Waits { .. } | CallEvent::Sent => {}
     }
 }
 
 /// The server's answer under the client's id, in the client's era.
 fn answer(client: &Client, request: &Request, reply: &CallReply) -> Outgoing {
+    if !reply.is_error {
+        client.note_task(&reply.server, &reply.body());
+    }
     let theirs = client.host.revision_of(&reply.server).map(crate::wire::era::Revision::era);
     let ours = client.era();
     Outgoing::Answer(splice::answer(&AnswerSplice {
@@ -201,4 +234,77 @@ pub(super) fn own_result(client: &Client, id: &[u8], mut result: serde_json::Val
         result["resultType"] = "complete".into();
     }
     success(id, &result.to_string())
+}
+
+/// A request of the protocol that uses no item.
+pub(super) fn method(server: &ServerId, method: &str) -> Target {
+    direct(server, ItemKind::Method, method)
+}
+
+/// `completion/complete`: of a prompt by its exposed name, or of a resource template.
+pub(super) fn complete(client: &Arc<Client>, mut request: Request, to: &Sink) -> Result<(), RpcError> {
+    let reference = request.param("ref").unwrap_or_default();
+    let word = |key: &str| {
+        let span = member(&reference, key)?;
+        text(&reference[span]).map(std::borrow::Cow::into_owned)
+    };
+    let (name, uri) = match word("type").as_deref() {
+        Some("ref/prompt") => (word("name"), None),
+        Some("ref/resource") => (None, word("uri")),
+        _ => (None, None),
+    };
+    if name.is_none() && uri.is_none() {
+        return Err(RpcError::params("`params.ref` names neither a prompt nor a resource"));
+    }
+    let (me, out) = (client.clone(), to.clone());
+    client.run(request.id.clone(), to, async move {
+        let view = me.settled_view().await;
+        let server = match (&name, &uri) {
+            (Some(name), _) => view.prompt(name, me.who()).map(|row| {
+                let raw = serde_json::Value::from(row.item.name.as_str()).to_string();
+                let reference = with_member(&reference, "name", raw.as_bytes());
+                request.params = with_member(&request.params, "ref", &reference);
+                row.server
+            }),
+            (None, Some(uri)) => view.owner(uri, me.who()),
+            (None, None) => None,
+        };
+        let Some(server) = server else {
+            let what = if name.is_some() { "prompt" } else { "resource" };
+            let shown = name.or(uri).unwrap_or_default();
+            return Some(unknown(what, &shown, &[]).answer(&request.id));
+        };
+        forward(&me, method(server, "completion/complete"), &request, &out).await
+    });
+    Ok(())
+}
+
+/// `tasks/…` of one task: to the server that made it, if it is a task of this client.
+pub(super) fn task(client: &Arc<Client>, request: Request, to: &Sink) -> Result<(), RpcError> {
+    let id = request.named("taskId")?;
+    let Some(server) = client.task_at(&id) else {
+        return Err(RpcError::params("no task of this client has this id"));
+    };
+    let (me, out) = (client.clone(), to.clone());
+    client.run(request.id.clone(), to, async move {
+        forward(&me, method(&server, &request.method), &request, &out).await
+    });
+    Ok(())
+}
+
+/// A method that we don't know: to the server that `_meta` names, or to the only one there is.
+pub(super) fn unknown_method(client: &Arc<Client>, request: Request, to: &Sink) -> Result<(), RpcError> {
+    let view = client.host.view();
+    let named = request.meta(SERVER_KEY).and_then(|raw| text(&raw).map(std::borrow::Cow::into_owned));
+    let mut seen = view.catalog.servers.keys().filter(|server| client.who().sees_server(server));
+    let server = match named {
+        Some(name) => seen.find(|server| server.as_str() == name),
+        None => seen.next().filter(|_| seen.next().is_none()),
+    };
+    let server = server.cloned().ok_or_else(|| RpcError::method(&request.method))?;
+    let (me, out) = (client.clone(), to.clone());
+    client.run(request.id.clone(), to, async move {
+        forward(&me, method(&server, &request.method), &request, &out).await
+    });
+    Ok(())
 }

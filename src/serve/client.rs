@@ -15,9 +15,9 @@ use super::caller::{Caller, ClientEra};
 use super::host::Host;
 use super::message::{Request, RpcError};
 use super::notes::Listen;
-use super::requests;
 use super::sink::{Outgoing, Sink};
 use super::view::View;
+use super::{requests, subscriptions};
 use crate::id::{ServerId, SessionId};
 use crate::runtime::Throttle;
 use crate::time::Monotonic;
@@ -79,6 +79,8 @@ pub(super) struct State {
     pub(super) asks: Asks,
     /// What it saw of each kind of list, as a mark.
     pub(super) seen: [Option<u64>; 4],
+    /// URIs that it subscribed to, with their server.
+    pub(super) subscribed: HashMap<String, ServerId>,
     /// Its open `subscriptions/listen` requests.
     pub(super) listens: HashMap<Bytes, Listen>,
     pub(super) gone: bool,
@@ -301,6 +303,7 @@ impl Client {
         tracing::debug!(session = self.session.0, ?why, running = over.0.len(), "a client left");
         drop(over);
         self.ended.notify_waiters();
+        subscriptions::forget(self);
         self.host.forget(self);
     }
 

@@ -49,7 +49,7 @@ pub(super) fn initialize(client: &Arc<Client>, request: Request, to: &Sink) -> R
         }
         let mut result = json!({
             "protocolVersion": revision.as_str(),
-            "capabilities": capabilities_of(Era::Legacy),
+            "capabilities": capabilities_of(&me, Era::Legacy, &view),
             "serverInfo": server_info(),
         });
         add_instructions(&mut result, &me, &view);
@@ -66,7 +66,7 @@ pub(super) fn discover(client: &Arc<Client>, request: Request, to: &Sink) {
         let mut result = json!({
             "resultType": "complete",
             "supportedVersions": supported(),
-            "capabilities": capabilities_of(Era::Modern),
+            "capabilities": capabilities_of(&me, Era::Modern, &view),
             "ttlMs": 0,
             "cacheScope": "private",
             "_meta": {"io.modelcontextprotocol/serverInfo": server_info()},
@@ -81,15 +81,44 @@ fn server_info() -> Value {
     json!({"name": "callboard", "title": "Callboard", "version": env!("CARGO_PKG_VERSION")})
 }
 
-/// What clients may use. A server that has not answered yet may have any of it, and a client asks once.
-fn capabilities_of(era: Era) -> Value {
+/// What clients may use: lists always, the rest when a server has it. One that has not answered yet may
+/// have any of it, and a client asks once.
+fn capabilities_of(client: &Client, era: Era, view: &View) -> Value {
+    let settling = client.host.is_settling();
+    let known: Vec<Value> = view
+        .catalog
+        .servers
+        .iter()
+        .filter(|(server, _)| client.who().sees_server(server))
+        .filter_map(|(_, all)| serde_json::from_slice(all.capabilities.as_ref()?).ok())
+        .collect();
+    let may = |pointer: &str| settling || known.iter().any(|can| can.pointer(pointer).is_some());
     let mut all = json!({
         "tools": {"listChanged": true},
         "resources": {"listChanged": true},
         "prompts": {"listChanged": true},
     });
-    if era == Era::Legacy {
+    if may("/completions") {
+        all["completions"] = json!({});
+    }
+    // Modern servers are followed by listening, and don't say so.
+    if may("/resources/subscribe") {
+        all["resources"]["subscribe"] = json!(true);
+    }
+    if era == Era::Legacy && may("/logging") {
         all["logging"] = json!({});
+    }
+    if era == Era::Legacy && known.iter().any(|can| can.pointer("/tasks/requests/tools/call").is_some()) {
+        all["tasks"] = json!({"cancel": {}, "requests": {"tools": {"call": {}}}});
+    }
+    for key in ["experimental", "extensions"] {
+        let mut merged = serde_json::Map::new();
+        for (name, value) in known.iter().filter_map(|can| can[key].as_object()).flatten() {
+            merged.entry(name.clone()).or_insert_with(|| value.clone());
+        }
+        if !merged.is_empty() {
+            all[key] = Value::Object(merged);
+        }
     }
     all
 }

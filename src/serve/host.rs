@@ -8,22 +8,24 @@ use tokio::sync::{RwLock, watch};
 
 use super::caller::{Caller, ClientEra};
 use super::client::{Client, Leave};
+use super::tasks::Owners;
 use super::view::View;
 use super::{approve, notes};
 use crate::actors::approvals::ApprovalsRef;
 use crate::actors::frontend::FrontendRef;
-use crate::call::Door;
+use crate::call::{CallLimits, CallRequest, Door, ItemKind, Target};
 use crate::catalog::merge::Catalog;
 use crate::catalog::naming::NamingRule;
 use crate::catalog::schema::{CompiledSchema, SchemaCache};
 use crate::config::load::{Env, Loaded};
 use crate::config::serve::ServeSettings;
-use crate::id::{ServerId, SessionId};
-use crate::runtime::{Refused, Reloaded, Runtime, RuntimePlan, StartError};
+use crate::id::{CallId, Generation, ServerId, SessionId};
+use crate::runtime::{Refused, Reloaded, Runtime, RuntimePlan, StartError, is_settled};
 use crate::telemetry::Redaction;
 use crate::time::Monotonic;
-use crate::transport::task;
-use crate::wire::era::Revision;
+use crate::transport::{Declared, task};
+use crate::wire::envelope::member;
+use crate::wire::era::{Era, Revision};
 
 /// What a host is started with.
 #[derive(Debug)]
@@ -42,9 +44,23 @@ impl HostPlan {
 
     /// A plan of these servers, named as the settings say.
     pub fn with(runtime: RuntimePlan, serve: ServeSettings) -> Self {
-        let runtime = RuntimePlan { naming: serve.naming, name_len_max: serve.name_len_max, ..runtime };
+        let runtime = RuntimePlan {
+            naming: serve.naming,
+            name_len_max: serve.name_len_max,
+            declared: declared(),
+            ..runtime
+        };
         Self { runtime, serve }
     }
+}
+
+/// What servers are told that their client can. They are started before any client has spoken, and live
+/// longer than one: so all that a client may have, and one that has less gives the protocol's refusal.
+fn declared() -> Declared {
+    let mut all = serde_json::Map::new();
+    all.insert("sampling".to_owned(), serde_json::json!({}));
+    all.insert("elicitation".to_owned(), serde_json::json!({"form": {}, "url": {}}));
+    Declared::new(&all)
 }
 
 /// The servers, and all clients that are attached.
@@ -63,6 +79,10 @@ pub struct Host {
     /// The last snapshot that was built.
     view: Mutex<Arc<View>>,
     schemas: Mutex<SchemaCache>,
+    /// Whose tasks are whose.
+    pub(super) owners: Mutex<Owners>,
+    /// The level of log messages that each server was asked for, on which connection.
+    levels: Mutex<BTreeMap<ServerId, (Generation, usize)>>,
     tasks: Mutex<Vec<task::Owned>>,
 }
 
@@ -76,6 +96,7 @@ impl Host {
         let reserved = plan.runtime.reserved.clone();
         let started = Monotonic::now();
         let runtime = Runtime::start(plan.runtime).await?;
+        let notices = runtime.notices();
         let host = Arc::new(Self {
             frontend: runtime.frontend(),
             approvals: runtime.approvals(),
@@ -87,12 +108,15 @@ impl Host {
             clients: Mutex::default(),
             view: Mutex::default(),
             schemas: Mutex::default(),
+            owners: Mutex::default(),
+            levels: Mutex::default(),
             tasks: Mutex::default(),
             runtime: RwLock::new(Some(runtime)),
         });
         let weak = Arc::downgrade(&host);
         let tasks = vec![
             task::spawn(notes::follow(weak.clone(), host.catalog.clone())),
+            task::spawn(notes::hear(weak.clone(), notices)),
             task::spawn(approve::attend(weak, host.approvals.clone())),
         ];
         *locked(&host.tasks) = tasks;
@@ -191,6 +215,51 @@ impl Host {
         self.runtime.try_read().ok()?.as_ref()?.revision_of(server)
     }
 
+    /// Whether a server may still come to be known.
+    pub(super) fn is_settling(&self) -> bool {
+        let Ok(runtime) = self.runtime.try_read() else { return false };
+        runtime.as_ref().is_some_and(|runtime| !runtime.status().iter().all(is_settled))
+    }
+
+    /// Asks every server that has log messages for the lowest level that any client wants.
+    pub(super) fn level_servers(&self, view: &View) {
+        let wanted = self.clients().iter().filter_map(|client| client.state().level).min();
+        let Some(level) = wanted else { return };
+        let mut known = locked(&self.levels);
+        for (server, all) in &view.catalog.servers {
+            let can = all.capabilities.as_ref().is_some_and(|can| member(can, "logging").is_some());
+            let legacy = all.revision.is_some_and(|revision| revision.era() == Era::Legacy);
+            let asked = (all.generation, level);
+            if can && legacy && known.get(server) != Some(&asked) {
+                known.insert(server.clone(), asked);
+                let params = format!(r#"{{"level":"{}"}}"#, notes::LEVELS[level]);
+                self.tell_server(server, "logging/setLevel", params);
+            }
+        }
+    }
+
+    /// Asks a server something whose answer nobody waits for.
+    pub(super) fn tell_server(&self, server: &ServerId, method: &str, params: String) {
+        let target =
+            Target::Direct { server: server.clone(), kind: ItemKind::Method, name: method.to_owned() };
+        let call = CallRequest {
+            id: CallId::fresh(),
+            session: SessionId(0),
+            target,
+            params: params.into(),
+            limits: CallLimits::default(),
+            grant: None,
+        };
+        let asked = self.frontend(Door::Host).call(call, None);
+        let (server, method) = (server.clone(), method.to_owned());
+        let telling = async move {
+            if let Err(error) = asked.await {
+                tracing::debug!(%server, %method, %error, "a server was not told");
+            }
+        };
+        task::spawn(telling).detach();
+    }
+
     /// The compiled form of a schema.
     pub(super) fn schema(&self, raw: &[u8]) -> Arc<Result<CompiledSchema, String>> {
         locked(&self.schemas).get(raw)
@@ -202,6 +271,6 @@ impl Host {
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -19,6 +19,8 @@ mod refusal;
 mod requests;
 pub mod sink;
 pub mod stdio;
+mod subscriptions;
+mod tasks;
 mod template;
 mod view;
 

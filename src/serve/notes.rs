@@ -6,22 +6,28 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 
 use super::client::Client;
 use super::host::Host;
 use super::message::{Request, RpcError, success};
 use super::sink::Sink;
+use super::subscriptions;
 use super::view::View;
+use crate::call::Notice;
 use crate::catalog::items::ListKind;
 use crate::catalog::merge::Catalog;
+use crate::wire::envelope::{elements, member, text};
 use crate::wire::era::Era;
 use crate::wire::splice;
 
 /// Changes within that time are told as one.
 const GATHER: Duration = Duration::from_millis(50);
+/// URIs that one `subscriptions/listen` may name.
+const LISTEN_URIS_MAX: usize = 1024;
 /// `subscriptions/listen` requests of one client.
 const LISTENS_MAX: usize = 16;
+const UPDATED: &str = "notifications/resources/updated";
 const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// Levels of log messages, least first.
@@ -45,8 +51,28 @@ pub(super) struct Listen {
     to: Sink,
     /// Which of [`CHANGES`] it wants.
     wants: [bool; 3],
+    /// URIs of resources that it follows.
+    uris: Vec<String>,
     /// What its client sees of each kind of list.
     seen: [u64; 4],
+}
+
+/// Hands on what servers say to nobody in particular, as long as the host lives.
+pub(super) async fn hear(host: Weak<Host>, mut notices: broadcast::Receiver<Notice>) {
+    loop {
+        let notice = match notices.recv().await {
+            Ok(notice) => notice,
+            Err(broadcast::error::RecvError::Lagged(count)) => {
+                tracing::warn!(count, "servers say more than can be handed on; what is oldest is lost");
+                continue;
+            }
+            Err(broadcast::error::RecvError::Closed) => return,
+        };
+        let Some(host) = host.upgrade() else { return };
+        for client in host.clients() {
+            client.tell(&notice);
+        }
+    }
 }
 
 /// Tells the clients what changed, as long as the host lives.
@@ -59,10 +85,45 @@ pub(super) async fn follow(host: Weak<Host>, mut catalog: watch::Receiver<Arc<Ca
         for client in host.clients() {
             client.tell_changes(&view);
         }
+        // A server that was started anew has forgotten it.
+        host.level_servers(&view);
     }
 }
 
 impl Client {
+    /// Whether a notification in the middle of a call is for this client: log messages have a level.
+    pub(super) fn wants(&self, method: &str, frame: &[u8]) -> bool {
+        if method != "notifications/message" {
+            return true;
+        }
+        let state = self.state();
+        // A modern client says it with each request, and its server goes by that.
+        let Some(least) = state.level.filter(|_| state.era == Some(Era::Legacy)) else { return true };
+        let level = param(frame, "level").and_then(|word| LEVELS.iter().position(|known| *known == word));
+        level.is_none_or(|level| level >= least)
+    }
+
+    /// Tells it what a server says to nobody in particular, if it is for this client.
+    fn tell(&self, notice: &Notice) {
+        if !self.who().sees_server(&notice.server) || !self.wants(&notice.method, &notice.frame) {
+            return;
+        }
+        let updated = (notice.method == UPDATED).then(|| param(&notice.frame, "uri").unwrap_or_default());
+        let state = self.state();
+        if state.era == Some(Era::Legacy) && state.initialized {
+            let wanted = updated.as_ref().is_none_or(|uri| state.subscribed.contains_key(uri));
+            if let Some(to) = state.standing.as_ref().filter(|_| wanted) {
+                to.note(notice.frame.clone());
+            }
+        }
+        let Some(uri) = updated else { return };
+        for (id, listen) in state.listens.iter().filter(|(_, listen)| listen.uris.contains(&uri)) {
+            let params = json!({"_meta": {}, "uri": uri}).to_string();
+            let params = params.replacen("{}", &meta_of(id), 1);
+            listen.to.note(splice::notification(UPDATED, Some(&params)));
+        }
+    }
+
     /// Tells it what it would see another way than before.
     pub(super) fn tell_changes(&self, view: &View) {
         let marks = ListKind::ALL.map(|kind| view.mark(kind, self.who()));
@@ -94,6 +155,12 @@ impl Client {
     }
 }
 
+/// A member of the `params` of a message that is text.
+fn param(frame: &[u8], key: &str) -> Option<String> {
+    let params = &frame[member(frame, "params")?];
+    text(&params[member(params, key)?]).map(std::borrow::Cow::into_owned)
+}
+
 /// The `_meta` of a notification for the `subscriptions/listen` of that id.
 fn meta_of(id: &[u8]) -> String {
     format!(r#"{{"{SUBSCRIPTION_ID}":{}}}"#, String::from_utf8_lossy(id))
@@ -106,6 +173,7 @@ pub(super) fn set_level(client: &Arc<Client>, request: &Request, to: &Sink) -> R
         return Err(RpcError::params(format!("`params.level` must be one of {}", LEVELS.join(", "))));
     };
     client.state().level = Some(at);
+    client.host.level_servers(&client.host.view());
     client.reply(to, success(&request.id, "{}"));
     Ok(())
 }
@@ -119,19 +187,29 @@ pub(super) fn listen(client: &Arc<Client>, request: Request, to: &Sink) -> Resul
     if client.state().listens.len() >= LISTENS_MAX {
         return Err(RpcError::new(-32004, format!("{LISTENS_MAX} subscriptions of this client are open")));
     }
-    let part = |key: &str| crate::wire::envelope::member(&filter, key).map(|span| filter.slice(span));
+    let part = |key: &str| member(&filter, key).map(|span| filter.slice(span));
     let wants = CHANGES.map(|(key, _, _)| part(key).as_deref() == Some(b"true".as_slice()));
+    let list = part("resourceSubscriptions").unwrap_or_default();
+    let uris: Vec<String> = elements(&list)
+        .into_iter()
+        .take(LISTEN_URIS_MAX)
+        .filter_map(|span| text(&list[span]).map(std::borrow::Cow::into_owned))
+        .collect();
     let (me, out) = (client.clone(), to.clone());
     client.run(request.id.clone(), to, async move {
         let view = me.host.view();
         let id = Bytes::copy_from_slice(&request.id);
-        let accepted = accepted(wants);
+        let accepted = accepted(wants, &uris);
         let params = format!(r#"{{"_meta":{},"notifications":{accepted}}}"#, meta_of(&id));
         out.note(splice::notification("notifications/subscriptions/acknowledged", Some(&params)));
         let seen = ListKind::ALL.map(|kind| view.mark(kind, me.who()));
-        let listen = Listen { to: out.clone(), wants, seen };
+        let listen = Listen { to: out.clone(), wants, uris, seen };
+        let followed = listen.uris.clone();
         me.state().listens.insert(id.clone(), listen);
         let _over = Over { client: &me, id };
+        for uri in &followed {
+            subscriptions::follow(&me, &view, uri).await;
+        }
         out.closed().await;
         None
     });
@@ -139,25 +217,30 @@ pub(super) fn listen(client: &Arc<Client>, request: Request, to: &Sink) -> Resul
 }
 
 /// The part of a filter that is served.
-fn accepted(wants: [bool; 3]) -> Value {
+fn accepted(wants: [bool; 3], uris: &[String]) -> Value {
     let mut all = Map::new();
     for ((key, _, _), wanted) in CHANGES.iter().zip(wants) {
         if wanted {
             all.insert((*key).to_owned(), json!(true));
         }
     }
+    if !uris.is_empty() {
+        all.insert("resourceSubscriptions".to_owned(), json!(uris));
+    }
     Value::Object(all)
 }
 
 /// Takes a subscription out when its request ends.
 struct Over<'a> {
-    client: &'a Client,
+    client: &'a Arc<Client>,
     id: Bytes,
 }
 
 impl Drop for Over<'_> {
     fn drop(&mut self) {
         let listen = self.client.state().listens.remove(&self.id);
-        drop(listen);
+        for uri in listen.iter().flat_map(|listen| &listen.uris) {
+            subscriptions::unfollow(self.client, uri);
+        }
     }
 }

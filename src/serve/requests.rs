@@ -7,10 +7,27 @@ use bytes::Bytes;
 use super::client::Client;
 use super::message::{CLIENT_CAPABILITIES, PROTOCOL_VERSION, Request, RpcError, success};
 use super::sink::Sink;
-use super::{calls, handshake, lists, notes};
+use super::{calls, handshake, lists, notes, subscriptions};
 use crate::catalog::items::ListKind;
 use crate::wire::envelope::{member, text};
 use crate::wire::era::{Era, Revision};
+
+/// Methods of the protocol that are not asked of us: of the other era, of the other side, or of no server
+/// in particular. No server sees them.
+const KNOWN_ELSEWHERE: [&str; 12] = [
+    "initialize",
+    "ping",
+    "server/discover",
+    "logging/setLevel",
+    "resources/subscribe",
+    "resources/unsubscribe",
+    "subscriptions/listen",
+    "tasks/list",
+    "tasks/result",
+    "tasks/update",
+    "sampling/createMessage",
+    "elicitation/create",
+];
 
 /// Answers one request, now or later.
 pub(super) fn handle(client: &Arc<Client>, request: Request, to: &Sink) {
@@ -83,9 +100,16 @@ fn answer(client: &Arc<Client>, era: Era, request: Request, to: &Sink) -> Result
         ("tools/call", _) => calls::tool(client, request, to),
         ("resources/read", _) => calls::resource(client, request, to),
         ("prompts/get", _) => calls::prompt(client, request, to),
+        ("completion/complete", _) => calls::complete(client, request, to),
+        ("resources/subscribe", Era::Legacy) => subscriptions::subscribe(client, request, to),
+        ("resources/unsubscribe", Era::Legacy) => subscriptions::unsubscribe(client, &request, to),
+        ("tasks/get" | "tasks/cancel", _) | ("tasks/result", Era::Legacy) | ("tasks/update", Era::Modern) => {
+            calls::task(client, request, to)
+        }
         ("logging/setLevel", Era::Legacy) => notes::set_level(client, &request, to),
         ("subscriptions/listen", Era::Modern) => notes::listen(client, request, to),
-        (method, _) => Err(RpcError::method(method)),
+        (method, _) if KNOWN_ELSEWHERE.contains(&method) => Err(RpcError::method(method)),
+        _ => calls::unknown_method(client, request, to),
     }
 }
 

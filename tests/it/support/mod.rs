@@ -2,6 +2,7 @@
 //! script, and short ways to call them. The fakes are at the wire; our own actors are real.
 
 pub mod bad;
+pub mod client;
 mod files;
 mod peer;
 
