@@ -1,0 +1,157 @@
+//! The host before independent software: the official conformance suite and clients of other makes,
+//! pinned in `tests/real`. What they see through the host is compared with what they see without it.
+//! Uses only what `tests/real/install` put there: with CI=true a missing part fails, elsewhere it is
+//! left out aloud.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "in a test, a panic is the report")]
+
+#[path = "real/fixture.rs"]
+mod fixture;
+
+use fixture::{Client, Fixture, Home, Verdict, suite};
+use serde_json::{Value, json};
+
+const REVISIONS: [&str; 2] = ["2025-11-25", "2026-07-28"];
+
+fn entry(url: &str) -> Value {
+    json!({"url": url, "allowedTools": ["*"], "trust": "trusted"})
+}
+
+/// Whatever passes without the host passes through it, and what is required passes in any case.
+fn assert_nothing_lost(alone: &Verdict, through: &Verdict, revision: &str) {
+    assert_eq!(
+        alone.passed, through.passed,
+        "{revision}: required scenarios fail through the host: {:?}\n{}",
+        through.bad, through.text
+    );
+    let lost: Vec<_> = alone.good.iter().filter(|name| through.bad.contains(name)).collect();
+    assert!(lost.is_empty(), "{revision}: lost through the host: {lost:?}\n{}", through.text);
+    let missing: Vec<_> = alone.good.iter().filter(|name| !through.good.contains(name)).collect();
+    assert!(missing.is_empty(), "{revision}: not run through the host: {missing:?}\n{}", through.text);
+}
+
+#[test]
+fn what_passes_the_official_suite_alone_passes_it_through_the_host() {
+    let Some(server) = Fixture::Modern.start() else { return };
+    let home = Home::in_front_of(&entry(&server.url), "");
+    let host = home.serve_http();
+    for revision in REVISIONS {
+        let alone = suite(&server.url, revision);
+        assert!(alone.passed && alone.good.len() > 20, "the control run: {}", alone.text);
+        assert_nothing_lost(&alone, &suite(&host.url, revision), revision);
+    }
+}
+
+#[test]
+fn a_legacy_server_passes_through_the_host_what_it_passes_alone() {
+    let Some(server) = Fixture::Legacy.start() else { return };
+    let home = Home::in_front_of(&entry(&server.url), "");
+    let host = home.serve_http();
+    let alone = suite(&server.url, "2025-11-25");
+    assert!(alone.passed && alone.good.len() > 20, "the control run: {}", alone.text);
+    assert_nothing_lost(&alone, &suite(&host.url, "2025-11-25"), "2025-11-25");
+}
+
+fn questions() -> Value {
+    json!({
+        "calls": [
+            ["test_simple_text", {}],
+            ["test_image_content", {}],
+            ["test_multiple_content_types", {}],
+            ["test_error_handling", {}],
+            ["test_elicitation", {"message": "who?"}],
+            ["test_sampling", {"prompt": "p"}],
+        ],
+        "reads": ["test://static-text", "test://static-binary", "test://template/7/data"],
+        "gets": [["test_simple_prompt", {}], ["test_prompt_with_arguments", {"arg1": "a", "arg2": "b"}]],
+    })
+}
+
+fn with(mut spec: Value, more: &Value) -> Value {
+    for (key, value) in more.as_object().unwrap() {
+        spec[key] = value.clone();
+    }
+    spec
+}
+
+/// What is the host's own and not the server's: who it says it is, and what it negotiated.
+fn without_greeting(mut seen: Value) -> Value {
+    let seen_object = seen.as_object_mut().unwrap();
+    seen_object.remove("server");
+    seen_object.remove("revision");
+    strip_cache_hints(&mut seen);
+    seen
+}
+
+/// Keys that the modern era asks of whoever answers.
+fn strip_cache_hints(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            for key in ["ttlMs", "cacheScope", "resultType"] {
+                members.remove(key);
+            }
+            if let Some(Value::Object(meta)) = members.get_mut("_meta") {
+                meta.remove("io.modelcontextprotocol/serverInfo");
+                if meta.is_empty() {
+                    members.remove("_meta");
+                }
+            }
+            members.values_mut().for_each(strip_cache_hints);
+        }
+        Value::Array(items) => items.iter_mut().for_each(strip_cache_hints),
+        _ => {}
+    }
+}
+
+/// Each client, on each way to the host, against what the same client sees without it.
+fn compare_clients(fixture: Fixture, clients: &[Client]) {
+    let Some(server) = fixture.start() else { return };
+    let home = Home::in_front_of(&entry(&server.url), "");
+    let host = home.serve_http();
+    let env: Value = home.environment().into_iter().map(|(k, v)| (k, Value::from(v))).collect();
+    let program = env!("CARGO_BIN_EXE_callboard");
+    for client in clients {
+        let Some(direct) = client.look(&with(json!({"url": server.url}), &questions())) else { return };
+        let over_http = client.look(&with(json!({"url": host.url}), &questions())).unwrap();
+        let stdio = json!({"command": program, "args": ["--mcp-serve", "--private"], "env": env});
+        let over_stdio = client.look(&with(stdio, &questions())).unwrap();
+        let direct = without_greeting(direct);
+        assert!(direct["tools"].as_array().is_some_and(|tools| tools.len() > 5), "{client:?}: {direct}");
+        for (way, seen) in [("HTTP", over_http), ("stdio", over_stdio)] {
+            let seen = without_greeting(seen);
+            for key in ["tools", "resources", "templates", "prompts", "calls", "reads", "gets"] {
+                assert_eq!(seen[key], direct[key], "{client:?} over {way}: {key}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_client_sees_through_the_host_what_it_sees_without_it() {
+    compare_clients(Fixture::Modern, &Client::ALL);
+}
+
+#[test]
+fn legacy_clients_see_a_legacy_server_through_the_host_as_without_it() {
+    compare_clients(Fixture::Legacy, &[Client::PythonLegacy, Client::TypeScriptLegacy]);
+}
+
+#[test]
+fn a_modern_client_reaches_a_legacy_server_across_eras_with_its_questions_in_mid_call() {
+    let Some(server) = Fixture::Legacy.start() else { return };
+    let home = Home::in_front_of(&entry(&server.url), "");
+    let host = home.serve_http();
+    let legacy = with(json!({"url": server.url}), &questions());
+    let Some(direct) = Client::PythonLegacy.look(&legacy) else { return };
+    for client in [Client::PythonModern, Client::TypeScriptModern] {
+        let seen = client.look(&with(json!({"url": host.url}), &questions())).unwrap();
+        assert_eq!(seen["revision"], "2026-07-28", "{client:?}");
+        for (ours, theirs) in
+            seen["calls"].as_array().unwrap().iter().zip(direct["calls"].as_array().unwrap())
+        {
+            assert_eq!(ours["content"], theirs["content"], "{client:?}");
+        }
+        assert_eq!(seen["calls"].as_array().map(Vec::len), direct["calls"].as_array().map(Vec::len));
+    }
+}
