@@ -4,7 +4,7 @@
 //! left out aloud.
 
 #![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "in a test, a panic is the report")]
+#![expect(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 #[path = "real/fixture.rs"]
 mod fixture;

@@ -17,7 +17,6 @@ mod pipe;
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use serde_json::json;
 
@@ -25,7 +24,6 @@ use pipe::{Measured, Pipe};
 
 /// What an answer looks like; `peer` knows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(dead_code, reason = "the server of another bench knows more shapes")]
 pub enum Shape {
     /// One text block without escapes.
     Plain,
