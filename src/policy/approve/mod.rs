@@ -3,6 +3,7 @@
 //! and nobody's silence counts as a yes. Knows no clock and does nothing itself: the desk
 //! (`actors::approvals`) performs what it says.
 
+pub mod form;
 mod prompt;
 
 use std::collections::{BTreeMap, BTreeSet};
