@@ -7,6 +7,7 @@ pub mod era;
 pub mod frame;
 #[doc(hidden)]
 pub mod fuzz_checks;
+pub mod rounds;
 pub mod scan;
 pub mod splice;
 pub mod sse;

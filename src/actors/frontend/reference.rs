@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::actor::FrontendMsg;
@@ -29,6 +30,7 @@ pub struct FrontendRef {
     outbound: watch::Receiver<Arc<Outbound>>,
     audit: Option<AuditRef>,
     door: Door,
+    capabilities: Option<Bytes>,
 }
 
 impl FrontendRef {
@@ -39,13 +41,21 @@ impl FrontendRef {
         audit: Option<AuditRef>,
     ) -> Self {
         let admission = Arc::new(Semaphore::new(in_flight_max));
-        Self { actor, admission, in_flight_max, outbound, audit, door: Door::default() }
+        Self { actor, admission, in_flight_max, outbound, audit, door: Door::default(), capabilities: None }
     }
 
     /// The same for calls that come by this door: the audit log says so.
     #[must_use]
     pub fn through(mut self, door: Door) -> Self {
         self.door = door;
+        self
+    }
+
+    /// The same for the calls of a client that can this, a raw JSON object: servers that are told with
+    /// every call (2026-07-28) hear it instead of what the plan declares.
+    #[must_use]
+    pub fn declaring(mut self, capabilities: Bytes) -> Self {
+        self.capabilities = Some(capabilities);
         self
     }
 
@@ -82,6 +92,7 @@ impl FrontendRef {
             carried: outbound.carried(&request.params),
             request,
             door: self.door,
+            capabilities: self.capabilities.clone(),
             events,
             reply,
             permit,

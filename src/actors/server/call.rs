@@ -2,6 +2,7 @@
 //! place where deadlines live and where a caller's leaving is noticed. It answers the
 //! caller directly and settles with the actor afterwards.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -9,8 +10,7 @@ use tokio::sync::oneshot;
 use super::msg::{Again, End, HeldAnswer, Settled, Submission, Told};
 use super::outcome;
 use crate::call::{
-    Asked, BreakerClass, CallError, CallEvent, CallReply, CallRequest, Delivery, ErrorCode, ItemKind, Origin,
-    Phase,
+    Asked, BreakerClass, CallError, CallEvent, CallReply, Delivery, ErrorCode, ItemKind, Origin, Phase,
 };
 use crate::config::child_env::Withheld;
 use crate::id::{Generation, ServerId};
@@ -100,7 +100,7 @@ pub(super) async fn run(
         }
     };
     let heard = go.link.heard();
-    let ended = match start(&submission.request, &go, &shared.server) {
+    let ended = match start(&submission, &go, &shared.server) {
         Ok(mut exchange) => {
             submission.reply.sent();
             budget.sent(Monotonic::now());
@@ -207,7 +207,12 @@ async fn wait_for_turn(
     }
 }
 
-fn start(request: &CallRequest, go: &Go, server: &ServerId) -> Result<Exchange, CallError> {
+fn start(submission: &Submission, go: &Go, server: &ServerId) -> Result<Exchange, CallError> {
+    let request = &submission.request;
+    let meta = match &submission.capabilities {
+        Some(capabilities) => Cow::Owned((*go.meta).clone().with_capabilities(capabilities.clone())),
+        None => Cow::Borrowed(&*go.meta),
+    };
     let (kind, name) = (request.kind(), request.name());
     let id = go.link.next_id();
     let method = kind.method(name);
@@ -218,7 +223,7 @@ fn start(request: &CallRequest, go: &Go, server: &ServerId) -> Result<Exchange, 
         name: kind.name_key().map(|key| (key, name)),
         arguments_default: kind == ItemKind::Tool,
         progress: true,
-        meta: &go.meta,
+        meta: &meta,
     })
     .map_err(|error| outcome::bad_params(server, name, &error))?;
     Ok(go.link.start(Outbound {

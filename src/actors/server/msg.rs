@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use super::files::Files;
@@ -30,6 +31,9 @@ pub(crate) struct Submission {
     pub request: CallRequest,
     /// The door by which it came.
     pub door: Door,
+    /// What the caller's client can, a raw JSON object, for servers that are told with every call
+    /// (2026-07-28); `None`: what the plan declares.
+    pub capabilities: Option<Bytes>,
     /// Where progress goes.
     pub events: Option<mpsc::Sender<CallEvent>>,
     /// Where the answer goes.

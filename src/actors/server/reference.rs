@@ -50,6 +50,7 @@ impl ServerRef {
             carried: Vec::new(),
             request,
             door: Door::default(),
+            capabilities: None,
             events: None,
             reply,
             permit,

@@ -9,11 +9,13 @@ mod prompt;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
 use crate::config::spec::Entry;
 use crate::id::{ListenerId, ServerId, SessionId};
 use crate::time::Monotonic;
+use crate::wire::rounds;
 
 pub use prompt::{ARGUMENTS_SHOWN_MAX, Notice, Prompt, arguments, fit};
 
@@ -49,7 +51,7 @@ pub struct CallKey {
 }
 
 impl CallKey {
-    /// The key of one call. `definition` is the tool's as the server sent it, `params` those of the
+    /// The key of one call, and of all its rounds. `definition` is the tool's as the server sent it, `params` those of the
     /// caller as written. Bytes, not values: a server may read a repeated key or a long number in
     /// another way than we would.
     pub fn of(entry: &Entry, tool: &str, definition: Option<&[u8]>, params: &[u8]) -> Self {
@@ -57,7 +59,9 @@ impl CallKey {
         let definition: &[u8] = definition.unwrap_or_default();
         let pin = digest(&[scope.as_bytes(), entry.hash.as_bytes(), definition]);
         let server = entry.id.clone();
-        let call = digest(&[server.as_str().as_bytes(), tool.as_bytes(), &pin, params]);
+        // The answers of later rounds are not part of what was approved.
+        let params = rounds::first(&Bytes::copy_from_slice(params));
+        let call = digest(&[server.as_str().as_bytes(), tool.as_bytes(), &pin, &params]);
         Self { tool: ToolKey { server, tool: tool.to_owned(), pin }, call }
     }
 }

@@ -34,6 +34,19 @@ pub enum MetaRewrite {
     },
 }
 
+impl MetaRewrite {
+    /// The same with other client capabilities, a JSON object, where the era has them in requests.
+    #[must_use]
+    pub fn with_capabilities(self, with: Bytes) -> Self {
+        match self {
+            Self::Modern { revision, client_info, .. } => {
+                Self::Modern { revision, capabilities: with, client_info }
+            }
+            Self::Legacy => Self::Legacy,
+        }
+    }
+}
+
 /// One outgoing request.
 #[derive(Clone, Debug)]
 pub struct RequestSplice<'a> {
