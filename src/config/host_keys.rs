@@ -317,6 +317,10 @@ pub const HOST_KEYS: &[HostKey] = &[
         .serve
         .calls_max =
         size(*v)),
+    host_key!("serve.park_ttl", TIME, ProjectRule::Never, Duration, |s| s.serve.park_ttl, |t, v| t
+        .serve
+        .park_ttl =
+        *v),
     host_key!("serve.grace", TIME, ProjectRule::Never, Duration, |s| s.serve.grace, |t, v| t.serve.grace =
         *v),
     host_key!(

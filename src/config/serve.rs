@@ -32,6 +32,9 @@ pub struct ServeSettings {
     pub rate: Option<Rate>,
     /// `serve.calls_max`: requests of one client that run at once.
     pub calls_max: usize,
+    /// `serve.park_ttl`: how long a call waits for its client to come back with an answer that its
+    /// server wants.
+    pub park_ttl: Duration,
     /// `serve.grace`: how long running calls have when their client or the host ends.
     pub grace: Duration,
 }
@@ -47,6 +50,7 @@ impl Default for ServeSettings {
             instructions_max: 8 << 10,
             rate: None,
             calls_max: 256,
+            park_ttl: Duration::from_secs(600),
             grace: Duration::from_secs(5),
         }
     }

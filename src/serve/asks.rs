@@ -46,10 +46,18 @@ pub(super) enum Unasked {
 impl Client {
     /// Whether it said that it can answer this.
     pub(super) fn can_answer(&self, method: &str, params: &[u8]) -> bool {
-        let state = self.state();
-        if state.era != Some(Era::Legacy) || state.gone {
-            return false;
+        {
+            let state = self.state();
+            if state.era != Some(Era::Legacy) || state.gone {
+                return false;
+            }
         }
+        self.declares(method, params)
+    }
+
+    /// Whether it said that it can answer this, in whichever way its era has.
+    pub(super) fn declares(&self, method: &str, params: &[u8]) -> bool {
+        let state = self.state();
         let of = |key: &str| member(&state.capabilities, key).map(|span| &state.capabilities[span]);
         match method {
             "sampling/createMessage" => of("sampling").is_some(),

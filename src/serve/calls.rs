@@ -7,16 +7,19 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::client::Client;
 use super::message::{Request, RpcError, success, with_member};
+use super::rounds::Flight;
 use super::sink::{Outgoing, Sink};
-use super::{asks, refusal};
+use super::{asks, refusal, rounds};
 use crate::actors::frontend::CALL_EVENTS_MAX;
 use crate::call::{
-    CallError, CallEvent, CallLimits, CallReply, CallRequest, ErrorCode, ItemKind, Origin, Phase, Target,
+    Asked, CallError, CallEvent, CallLimits, CallReply, CallRequest, ErrorCode, ItemKind, Origin, Phase,
+    Target,
 };
 use crate::catalog::items::Item;
 use crate::catalog::schema;
@@ -25,6 +28,7 @@ use crate::id::{CallId, ServerId};
 use crate::transport::task;
 use crate::wire::envelope::{member, text};
 use crate::wire::era::Era;
+use crate::wire::rounds as wire_rounds;
 use crate::wire::splice::{self, AnswerSplice};
 
 /// The key of `_meta` under which a client names the server for a method that only that one knows.
@@ -119,10 +123,9 @@ pub(super) async fn forward(
     request: &Request,
     to: &Sink,
 ) -> Option<Outgoing> {
-    if let Target::Direct { server, .. } = &target {
-        client.runs_at(&request.id, server);
-    }
-    let tool = matches!(target, Target::Direct { kind: ItemKind::Tool, .. });
+    let Target::Direct { server, kind, .. } = &target else { return None };
+    client.runs_at(&request.id, server);
+    let tool = *kind == ItemKind::Tool;
     let refused = |error: &CallError| match tool {
         true => refusal::of_tool(client, &request.id, error),
         false => refusal::of_request(client, &request.id, error),
@@ -132,28 +135,103 @@ pub(super) async fn forward(
         let error = CallError::refused(ErrorCode::RateLimited, Phase::Admission, Origin::Caller, text);
         return Some(refused(&error.after(wait)));
     }
+    let (mut flight, mut asked) = if comes_back(client, server, request) {
+        match rounds::resume(client, request) {
+            Ok(resumed) => resumed,
+            Err(error) => return Some(error.answer(&request.id)),
+        }
+    } else {
+        (takes_off(client, &target, request.params.clone()), Vec::new())
+    };
+    for _ in 0..rounds::ROUNDS_MAX {
+        let reply = match fly(client, request, flight, asked, to).await {
+            Flown::Parked(told) => return Some(told),
+            Flown::Landed(Err(error)) => return Some(refused(&error)),
+            Flown::Landed(Ok(reply)) => reply,
+        };
+        if client.era() == Era::Modern || reply.is_error {
+            return Some(answer(client, request, &reply));
+        }
+        match rounds::next_round(client, request, &reply, to).await {
+            None => return Some(answer(client, request, &reply)),
+            Some(Err(error)) => return Some(refused(&error)),
+            Some(Ok(params)) => (flight, asked) = (takes_off(client, &target, params), Vec::new()),
+        }
+    }
+    Some(refused(&rounds::endless(&flight.server)))
+}
+
+/// Whether a request comes back for a call that its server, which asks in mid-call, still runs.
+fn comes_back(client: &Client, server: &ServerId, request: &Request) -> bool {
+    let is_modern = || client.host.revision_of(server).is_some_and(|spoken| spoken.era() == Era::Modern);
+    client.era() == Era::Modern && wire_rounds::retry(&request.params).is_some() && !is_modern()
+}
+
+fn takes_off(client: &Client, target: &Target, params: Bytes) -> Flight {
     let call = CallRequest {
         id: CallId::fresh(),
         session: client.session(),
-        target,
-        params: request.params.clone(),
+        target: target.clone(),
+        params,
         limits: CallLimits::default(),
         grant: None,
     };
-    let (events, mut heard) = mpsc::channel(CALL_EVENTS_MAX);
+    let server = match target {
+        Target::Direct { server, .. } => server.clone(),
+        Target::Exposed(name) => ServerId::new(name),
+    };
+    let (events, heard) = mpsc::channel(CALL_EVENTS_MAX);
+    let mut frontend = client.host.frontend(client.who().door);
+    let capabilities = client.state().capabilities.clone();
+    if !capabilities.is_empty() {
+        frontend = frontend.declaring(capabilities);
+    }
+    Flight { reply: frontend.call(call, Some(events)).boxed(), heard, server, asked: 0 }
+}
+
+/// How a flight ended for the request that it belongs to.
+enum Flown {
+    /// The server answered, or there is a reason why not.
+    Landed(Result<CallReply, CallError>),
+    /// The server asks something; the client was told so, and comes back.
+    Parked(Outgoing),
+}
+
+/// Flies until there is an answer, or a question that a modern client has to come back for; `asked` is
+/// still open from the round before.
+async fn fly(
+    client: &Arc<Client>,
+    request: &Request,
+    mut flight: Flight,
+    mut asked: Vec<Asked>,
+    to: &Sink,
+) -> Flown {
+    let modern = client.era() == Era::Modern;
     let mut course = Course { client, token: request.token(), to, asking: HashMap::new() };
-    let mut running = pin!(client.host.frontend(client.who().door).call(call, Some(events)));
-    let reply = loop {
+    let mut gather = pin!(tokio::time::sleep(rounds::GATHER));
+    loop {
         tokio::select! {
             biased;
-            Some(event) = heard.recv() => course.on(event),
-            reply = &mut running => break reply,
+            Some(event) = flight.heard.recv() => match event {
+                CallEvent::Asked(one) if modern && client.declares(&one.method, &one.params) => {
+                    if asked.is_empty() {
+                        gather.set(tokio::time::sleep(rounds::GATHER));
+                    }
+                    asked.push(one);
+                }
+                CallEvent::Withdrawn(id) if modern => asked.retain(|one| one.id != id),
+                event => course.on(event),
+            },
+            reply = &mut flight.reply => return Flown::Landed(reply),
+            () = &mut gather, if !asked.is_empty() => {
+                match rounds::park(client, request, flight, std::mem::take(&mut asked)) {
+                    Ok(told) => return Flown::Parked(told),
+                    // Its questions were refused; it goes on without.
+                    Err(without) => flight = without,
+                }
+            }
         }
-    };
-    Some(match reply {
-        Ok(reply) => answer(client, request, &reply),
-        Err(error) => refused(&error),
-    })
+    }
 }
 
 /// A call on its way: what its client hears meanwhile.

@@ -51,6 +51,8 @@ pub struct Client {
     pub(super) host: Arc<Host>,
     session: SessionId,
     who: Caller,
+    /// Whether it lives for one request alone.
+    passing: bool,
     /// Until when its first lists wait for servers.
     pub(super) patient_until: Monotonic,
     throttle: Option<Throttle>,
@@ -98,6 +100,7 @@ struct Running {
 
 impl Client {
     pub(super) fn new(host: Arc<Host>, who: Caller, era: ClientEra) -> Arc<Self> {
+        let passing = era == ClientEra::Modern;
         let era = match era {
             ClientEra::Open => None,
             ClientEra::Legacy => Some(Era::Legacy),
@@ -108,6 +111,7 @@ impl Client {
         let throttle = who.rate.or(host.settings.rate).map(Throttle::new);
         Arc::new(Self {
             session: SessionId::fresh(),
+            passing,
             patient_until: from + PATIENCE,
             throttle,
             state: Mutex::new(State { era, ..State::default() }),
@@ -234,6 +238,11 @@ impl Client {
         self.state().initialized
     }
 
+    /// Whether it lives for one request alone: there is no connection that it comes back on.
+    pub(super) fn is_passing(&self) -> bool {
+        self.passing
+    }
+
     /// Whether it is over.
     pub fn is_gone(&self) -> bool {
         self.state().gone
@@ -304,6 +313,9 @@ impl Client {
         drop(over);
         self.ended.notify_waiters();
         subscriptions::forget(self);
+        // Dropped behind the lock: their servers are told.
+        let parked = super::host::locked(&self.host.parked).of_connection(self.session);
+        drop(parked);
         self.host.forget(self);
     }
 

@@ -4,10 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{RwLock, watch};
+use tokio::sync::{Notify, RwLock, watch};
 
 use super::caller::{Caller, ClientEra};
 use super::client::{Client, Leave};
+use super::park::Park;
+use super::rounds::{self, Parked};
 use super::tasks::Owners;
 use super::view::View;
 use super::{approve, notes};
@@ -79,6 +81,10 @@ pub struct Host {
     /// The last snapshot that was built.
     view: Mutex<Arc<View>>,
     schemas: Mutex<SchemaCache>,
+    /// Calls that wait for their clients to come back.
+    pub(super) parked: Mutex<Park<Parked>>,
+    /// Told when there is one more of them.
+    pub(super) park_changed: Arc<Notify>,
     /// Whose tasks are whose.
     pub(super) owners: Mutex<Owners>,
     /// The level of log messages that each server was asked for, on which connection.
@@ -108,6 +114,8 @@ impl Host {
             clients: Mutex::default(),
             view: Mutex::default(),
             schemas: Mutex::default(),
+            parked: Mutex::default(),
+            park_changed: Arc::default(),
             owners: Mutex::default(),
             levels: Mutex::default(),
             tasks: Mutex::default(),
@@ -117,6 +125,7 @@ impl Host {
         let tasks = vec![
             task::spawn(notes::follow(weak.clone(), host.catalog.clone())),
             task::spawn(notes::hear(weak.clone(), notices)),
+            task::spawn(rounds::sweep(weak.clone())),
             task::spawn(approve::attend(weak, host.approvals.clone())),
         ];
         *locked(&host.tasks) = tasks;

@@ -13,10 +13,12 @@ pub mod host;
 pub mod lists;
 mod message;
 mod notes;
+mod park;
 #[cfg(unix)]
 pub mod pipes;
 mod refusal;
 mod requests;
+mod rounds;
 pub mod sink;
 pub mod stdio;
 mod subscriptions;
