@@ -3,11 +3,13 @@
 
 mod asked;
 mod door;
+mod era;
 mod grant;
 mod notice;
 
 pub use asked::{ASKED_MAX, Asked, AskedAnswer, AskedReply};
 pub use door::Door;
+pub use era::Era;
 pub use grant::Grant;
 pub use notice::{NOTICES_MAX, Notice};
 
@@ -127,6 +129,8 @@ pub struct CallReply {
     pub id: Range<usize>,
     /// Whether `body` is a JSON-RPC error.
     pub is_error: bool,
+    /// The era in which it was answered.
+    pub era: Era,
     /// Who answered.
     pub server: ServerId,
     /// The connection that answered.

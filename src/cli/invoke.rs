@@ -350,6 +350,7 @@ mod tests {
     fn reply(body: &str, is_error: bool) -> CallReply {
         let frame = Bytes::copy_from_slice(body.as_bytes());
         CallReply {
+            era: crate::wire::era::Era::Legacy,
             body: 0..frame.len(),
             id: 0..0,
             frame,

@@ -181,7 +181,7 @@ fn takes_off(client: &Client, target: &Target, params: Bytes) -> Flight {
         Target::Exposed(name) => ServerId::new(name),
     };
     let (events, heard) = mpsc::channel(CALL_EVENTS_MAX);
-    let mut frontend = client.host.frontend(client.who().door);
+    let mut frontend = client.host.frontend(client.who().door).in_era(client.era());
     let capabilities = client.state().capabilities.clone();
     if !capabilities.is_empty() {
         frontend = frontend.declaring(capabilities);
@@ -277,7 +277,6 @@ fn answer(client: &Client, request: &Request, reply: &CallReply) -> Outgoing {
     if !reply.is_error {
         client.note_task(&reply.server, &reply.body());
     }
-    let theirs = client.host.revision_of(&reply.server).map(crate::wire::era::Revision::era);
     let ours = client.era();
     Outgoing::Answer(splice::answer(&AnswerSplice {
         frame: &reply.frame,
@@ -286,7 +285,7 @@ fn answer(client: &Client, request: &Request, reply: &CallReply) -> Outgoing {
         is_error: reply.is_error,
         caller_id: &request.id,
         method: &request.method,
-        adapt: theirs.filter(|theirs| *theirs != ours).map(|_| ours),
+        adapt: (reply.era != ours).then_some(ours),
     }))
 }
 

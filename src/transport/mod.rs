@@ -9,6 +9,7 @@ pub mod handshake;
 pub mod http;
 pub mod inbound;
 pub mod kept;
+pub mod legacy_side;
 pub mod link;
 pub mod list;
 pub mod liveness;
@@ -234,6 +235,19 @@ pub enum LinkFault {
 }
 
 impl LinkFault {
+    /// Whether it may be gone at the next try: the network, a limit, a server that is busy.
+    pub fn may_pass(&self) -> bool {
+        matches!(
+            self,
+            Self::Network(_)
+                | Self::Unreachable { .. }
+                | Self::TimedOut(_)
+                | Self::Closed
+                | Self::Throttled { .. }
+                | Self::TooLong(_)
+        )
+    }
+
     /// The causes as they were told, where the sentence leaves them out.
     pub fn detail(&self) -> Option<&str> {
         match self {

@@ -19,14 +19,7 @@ pub enum Revision {
     R2026_07_28,
 }
 
-/// With `initialize` (legacy, up to 2025-11-25) or stateless (modern, from 2026-07-28).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Era {
-    /// `initialize`, sessions, server-to-client requests.
-    Legacy,
-    /// `server/discover`, every request carries its own `_meta`.
-    Modern,
-}
+pub use crate::call::Era;
 
 impl Revision {
     /// All, oldest first.

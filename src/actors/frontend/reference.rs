@@ -15,6 +15,7 @@ use crate::call::{CallError, CallEvent, CallReply, CallRequest, Door, ErrorCode,
 use crate::id::CallId;
 use crate::policy::outbound::Outbound;
 use crate::time::Monotonic;
+use crate::wire::era::Era;
 
 /// Progress events that may wait for one caller; a caller that does not read loses them.
 pub const CALL_EVENTS_MAX: usize = 64;
@@ -31,6 +32,7 @@ pub struct FrontendRef {
     audit: Option<AuditRef>,
     door: Door,
     capabilities: Option<Bytes>,
+    era: Option<Era>,
 }
 
 impl FrontendRef {
@@ -41,7 +43,16 @@ impl FrontendRef {
         audit: Option<AuditRef>,
     ) -> Self {
         let admission = Arc::new(Semaphore::new(in_flight_max));
-        Self { actor, admission, in_flight_max, outbound, audit, door: Door::default(), capabilities: None }
+        Self {
+            actor,
+            admission,
+            in_flight_max,
+            outbound,
+            audit,
+            door: Door::default(),
+            capabilities: None,
+            era: None,
+        }
     }
 
     /// The same for calls that come by this door: the audit log says so.
@@ -56,6 +67,13 @@ impl FrontendRef {
     #[must_use]
     pub fn declaring(mut self, capabilities: Bytes) -> Self {
         self.capabilities = Some(capabilities);
+        self
+    }
+
+    /// The same for the calls of a client of this era: a server that speaks both is spoken to in it.
+    #[must_use]
+    pub fn in_era(mut self, era: Era) -> Self {
+        self.era = Some(era);
         self
     }
 
@@ -93,6 +111,7 @@ impl FrontendRef {
             request,
             door: self.door,
             capabilities: self.capabilities.clone(),
+            era: self.era,
             events,
             reply,
             permit,

@@ -2,6 +2,7 @@
 //! soon as there is one. It runs beside the actor, which hears of its end.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use ractor::ActorRef;
 use tokio::sync::watch;
@@ -12,11 +13,13 @@ use crate::actors::task;
 use crate::config::spec::{Protocol, Timeouts};
 use crate::id::Generation;
 use crate::time::Monotonic;
+use crate::transport::legacy_side::LegacySide;
 use crate::transport::link::Link;
 use crate::transport::{
     Attempt, ConnectError, Connection, Connector, LinkFault, LinkSettings, ProtocolChoice, connect,
 };
 use crate::view::history::What;
+use crate::wire::era::Era;
 
 /// Processes that were ended on purpose: they may hold a lock, a port or a file until they have left.
 /// Their ends are bounded. After a crash nobody waits.
@@ -78,6 +81,14 @@ impl ServerState {
             ServerMsg::ConnectFailed(generation, ConnectError { fault, stderr: String::new() })
         });
         self.attempt = Some((attempt, handle));
+    }
+
+    /// The legacy era beside the modern one, where a server may have both.
+    pub(super) fn legacy_side(&self, spoken: Era) -> Option<Arc<LegacySide>> {
+        let connector = self.args.connector.as_ref().ok()?;
+        let from = (self.args.spec.id.clone(), self.generation);
+        let (timeout, notices) = (self.args.spec.timeouts.connect, self.args.notices.clone());
+        LegacySide::beside((connector, &self.link_settings()), spoken, timeout, from, notices)
     }
 
     fn link_settings(&self) -> LinkSettings {

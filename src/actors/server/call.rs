@@ -21,8 +21,10 @@ use crate::telemetry::Redaction;
 use crate::time::Monotonic;
 use crate::transport::asked::LinkAsked;
 use crate::transport::http::MirroredParams;
+use crate::transport::legacy_side::LegacySide;
 use crate::transport::link::{Exchange, ExchangeFault, Link, Outbound, Reply};
 use crate::transport::waiting::Heard;
+use crate::wire::era::Era;
 use crate::wire::splice::{self, MetaRewrite, RequestSplice};
 
 /// Leave to run: the connection that a call goes to.
@@ -32,8 +34,22 @@ pub(super) struct Go {
     pub generation: Generation,
     pub meta: Arc<MetaRewrite>,
     pub mirrored: Arc<MirroredParams>,
+    /// The legacy era beside the modern one, for callers of that era.
+    pub legacy: Option<Arc<LegacySide>>,
+    /// Whether that is the connection beside the first one.
+    pub is_beside: bool,
     /// Whether it decides if the breaker closes.
     pub is_probe: bool,
+}
+
+impl Go {
+    /// The era that is spoken on this connection.
+    fn era(&self) -> Era {
+        match *self.meta {
+            MetaRewrite::Legacy => Era::Legacy,
+            MetaRewrite::Modern { .. } => Era::Modern,
+        }
+    }
 }
 
 /// What the actor says to a call that waits.
@@ -87,7 +103,7 @@ pub(super) async fn run(
 ) -> Settled {
     let call = submission.request.id;
     let go = match wait_for_turn(&mut submission, turn, &budget, &shared).await {
-        Ok(go) => go,
+        Ok(go) => in_the_era_of(&mut submission, go).await,
         Err(ended) => {
             let told = ended.map(|error| {
                 let error = submission.told(error);
@@ -115,6 +131,7 @@ pub(super) async fn run(
             let class = outcome::answered(&reply, shared.count_tool_errors);
             let elapsed = budget.elapsed(Monotonic::now());
             let answer = CallReply {
+                era: go.era(),
                 body: reply.response.body.clone(),
                 id: reply.response.id.clone(),
                 is_error: reply.response.is_error,
@@ -132,7 +149,7 @@ pub(super) async fn run(
             End::Unanswered { generation, heard, told }
         }
         Ended::Lost(error) => {
-            let whole = go.link.fault().is_some();
+            let whole = !go.is_beside && go.link.fault().is_some();
             let loss = if whole { Loss::Connection(generation) } else { Loss::Request };
             End::Undecided(Box::new(Again { submission, budget, error, loss }))
         }
@@ -204,6 +221,22 @@ async fn wait_for_turn(
                 Some(outcome::wait_ended(&shared.server, submission.request.name(), waited, wait_max.is_some()))
             }
         });
+    }
+}
+
+/// The connection in the era of the caller's client, where the server has both. What can't be had in
+/// that era goes the other way.
+async fn in_the_era_of(submission: &mut Submission, go: Go) -> Go {
+    let Some(side) = go.legacy.clone().filter(|_| submission.era == Some(Era::Legacy)) else { return go };
+    let found = tokio::select! {
+        biased;
+        found = side.link() => found,
+        // Noticed again where it is booked.
+        () = submission.reply.closed() => None,
+    };
+    match found {
+        Some((link, meta)) => Go { link, meta, is_beside: true, ..go },
+        None => go,
     }
 }
 

@@ -115,6 +115,8 @@ impl ServerState {
             generation: self.generation,
             meta: live.meta.clone(),
             mirrored: self.mirrored.clone(),
+            legacy: live.legacy.clone(),
+            is_beside: false,
             is_probe: pass.is_probe(),
         })
     }

@@ -21,6 +21,7 @@ use crate::policy::outbound::Carried;
 use crate::time::Monotonic;
 use crate::transport::link::Stale;
 use crate::transport::{ConnectError, Connection, LinkFault};
+use crate::wire::era::Era;
 
 /// One admitted call on its way to the server.
 #[derive(Debug)]
@@ -34,6 +35,8 @@ pub(crate) struct Submission {
     /// What the caller's client can, a raw JSON object, for servers that are told with every call
     /// (2026-07-28); `None`: what the plan declares.
     pub capabilities: Option<Bytes>,
+    /// The era of the caller's client; `None`: that of the server.
+    pub era: Option<Era>,
     /// Where progress goes.
     pub events: Option<mpsc::Sender<CallEvent>>,
     /// Where the answer goes.

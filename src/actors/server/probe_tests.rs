@@ -54,6 +54,7 @@ async fn the_answer_of_a_probe_waits_until_it_is_booked_and_no_other_does() {
             carried: Vec::new(),
             door: Door::default(),
             capabilities: None,
+            era: None,
             events: None,
             reply,
             permit: Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap(),
@@ -62,6 +63,8 @@ async fn the_answer_of_a_probe_waits_until_it_is_booked_and_no_other_does() {
             failed: None,
         };
         let go = Go {
+            legacy: None,
+            is_beside: false,
             link: connection.link.clone(),
             generation: Generation(1),
             meta: Arc::new(connection.established.meta.clone()),

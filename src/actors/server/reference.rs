@@ -51,6 +51,7 @@ impl ServerRef {
             request,
             door: Door::default(),
             capabilities: None,
+            era: None,
             events: None,
             reply,
             permit,

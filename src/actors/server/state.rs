@@ -31,6 +31,7 @@ use crate::policy::restart::{Cause, RestartLaw, Verdict};
 use crate::time::{self, Monotonic};
 use crate::transport::handshake::Established;
 use crate::transport::http::MirroredParams;
+use crate::transport::legacy_side::LegacySide;
 use crate::transport::link::Link;
 use crate::transport::{Attempt, ConnectError, Connection, LinkFault};
 use crate::view::history::{StartWhy, What};
@@ -46,6 +47,8 @@ pub(super) struct Live {
     pub link: Link,
     pub established: Arc<Established>,
     pub meta: Arc<MetaRewrite>,
+    /// The legacy era beside the modern one.
+    pub legacy: Option<Arc<LegacySide>>,
     /// Forwards its notifications and reports its end.
     _watcher: TaskHandle,
 }
@@ -251,7 +254,8 @@ impl ServerState {
             self.note(What::Connected { revision: established.revision.as_str(), took });
         }
         let meta = Arc::new(established.meta.clone());
-        self.live = Some(Live { link, established: Arc::new(established), meta, _watcher: watcher });
+        let legacy = self.legacy_side(established.revision.era());
+        self.live = Some(Live { link, established: Arc::new(established), meta, legacy, _watcher: watcher });
         self.law.ready(Monotonic::now());
         self.foresee_params();
         self.feed(Event::Connected);

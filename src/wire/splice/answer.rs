@@ -40,7 +40,7 @@ pub fn answer(s: &AnswerSplice<'_>) -> Parts {
     let body = s.frame.get(s.body.clone()).unwrap_or_default();
     match s.adapt {
         Some(to) if s.is_error => cuts.extend(adapt_error(body, s.body.start, s.method, to)),
-        Some(to) => cuts.extend(adapt_result(body, s.body.start, to)),
+        Some(to) => cuts.extend(adapt_result(body, s.body.start, s.method, to)),
         None => {}
     }
     let mut writer = Writer::with_room(ROOM);
@@ -48,10 +48,18 @@ pub fn answer(s: &AnswerSplice<'_>) -> Parts {
     writer.finish(b"")
 }
 
+/// What a modern client may go by when a server of the legacy era said nothing about it: nothing of a
+/// resource may be kept.
+const NOT_TO_BE_KEPT: [(&str, &[u8]); 2] =
+    [("ttlMs", br#""ttlMs":0"#), ("cacheScope", br#""cacheScope":"private""#)];
+
 /// The era's edits of a result; `base` is the offset of `result` in the message.
-fn adapt_result(result: &[u8], base: usize, to: Era) -> Vec<Cut> {
+fn adapt_result(result: &[u8], base: usize, method: &str, to: Era) -> Vec<Cut> {
     if !result.starts_with(b"{") {
         return Vec::new();
+    }
+    if to == Era::Modern && method == "resources/read" {
+        return front_members(result, base);
     }
     if !may_have_result_type(result) {
         return match to {
@@ -76,6 +84,24 @@ fn adapt_result(result: &[u8], base: usize, to: Era) -> Vec<Cut> {
 fn may_have_result_type(result: &[u8]) -> bool {
     memchr::memmem::find(result, era::RESULT_TYPE.as_bytes()).is_some()
         || memchr::memmem::find(result, br"\u00").is_some()
+}
+
+/// What a modern result of a read has to have and this one has not, in front.
+fn front_members(result: &[u8], base: usize) -> Vec<Cut> {
+    let missing = |key: &str| envelope::member(result, key).is_none();
+    let mut members: Vec<&[u8]> = Vec::new();
+    if missing(era::RESULT_TYPE) {
+        members.push(br#""resultType":"complete""#);
+    }
+    members.extend(NOT_TO_BE_KEPT.iter().filter(|(key, _)| missing(key)).map(|(_, member)| *member));
+    if members.is_empty() {
+        return Vec::new();
+    }
+    let mut front = members.join(&b","[..]);
+    if !result[1..].trim_ascii_start().starts_with(b"}") {
+        front.push(b',');
+    }
+    vec![(base + 1..base + 1, Cow::Owned(front))]
 }
 
 fn front_insert(result: &[u8], base: usize) -> Cut {

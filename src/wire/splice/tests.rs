@@ -1,6 +1,7 @@
 //! Tests of `wire::splice`: its promises and the inputs that broke others.
 
 use super::*;
+use crate::wire::era::Era;
 use crate::wire::scan::ScanError;
 
 fn splice<'a>(params: &'a Bytes, meta: &'a MetaRewrite) -> RequestSplice<'a> {
@@ -149,4 +150,28 @@ fn messages_of_our_own_are_well_formed() {
         assert_eq!(std::str::from_utf8(&message).unwrap(), expected);
         assert!(crate::wire::envelope::parse(&message).is_ok());
     }
+}
+
+#[test]
+fn a_modern_reader_of_a_legacy_resource_is_told_that_nothing_of_it_may_be_kept() {
+    let read = |result: &str| {
+        let frame = Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#));
+        let body = frame.len() - 1 - result.len()..frame.len() - 1;
+        let splice = AnswerSplice {
+            frame: &frame,
+            id: 22..23,
+            body,
+            is_error: false,
+            caller_id: b"7",
+            method: "resources/read",
+            adapt: Some(Era::Modern),
+        };
+        serde_json::from_slice::<serde_json::Value>(&answer(&splice).to_bytes()).unwrap()["result"].clone()
+    };
+    let all = serde_json::json!({"resultType": "complete", "ttlMs": 0, "cacheScope": "private"});
+    assert_eq!(read("{}"), all);
+    let kept = read(r#"{"contents":[],"ttlMs":5}"#);
+    assert_eq!(kept["ttlMs"], 5, "what the server says stays");
+    assert_eq!(kept["cacheScope"], "private");
+    assert_eq!(kept["contents"], serde_json::json!([]));
 }

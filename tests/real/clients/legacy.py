@@ -9,12 +9,15 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamablehttp_client
 
 
+ANSWERS = {"username": "ada", "email": "ada@example.org", "response": "ada"}
+
+
 def plain(model):
     return model.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 async def elicited(context, params):
-    return types.ElicitResult(action="accept", content={"username": "ada", "email": "ada@example.org"})
+    return types.ElicitResult(action="accept", content=ANSWERS)
 
 
 async def sampled(context, params):

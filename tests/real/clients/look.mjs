@@ -1,6 +1,6 @@
 // What the two TypeScript clients share: lists, calls, prints what was seen as one JSON object.
 // The specification is that of modern.py.
-export const elicited = () => ({ action: "accept", content: { username: "ada", email: "ada@example.org" } });
+export const elicited = () => ({ action: "accept", content: { username: "ada", email: "ada@example.org", response: "ada" } });
 export const sampled = () => ({
   role: "assistant",
   content: { type: "text", text: "sampled" },

@@ -4,7 +4,7 @@ python modern.py '{"command": "...", "args": [...], "env": {...}, "calls": [["ec
 python modern.py '{"url": "http://127.0.0.1:1234/mcp", ...}'
 
 Optional keys: mode ("auto" or "legacy"), calls [[tool, arguments]], reads [uri], gets [[prompt, arguments]].
-It answers an elicitation with {"username": "ada", "email": "ada@example.org"} and a sampling request with "sampled".
+It answers an elicitation with ANSWERS and a sampling request with "sampled".
 """
 import asyncio
 import json
@@ -15,12 +15,15 @@ from mcp import Client, StdioServerParameters
 from mcp import types
 
 
+ANSWERS = {"username": "ada", "email": "ada@example.org", "response": "ada"}
+
+
 def plain(model):
     return model.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 async def elicited(context, params):
-    return types.ElicitResult(action="accept", content={"username": "ada", "email": "ada@example.org"})
+    return types.ElicitResult(action="accept", content=ANSWERS)
 
 
 async def sampled(context, params):
