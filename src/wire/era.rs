@@ -60,6 +60,20 @@ impl Revision {
 /// The key that says what kind of result a modern result is.
 pub const RESULT_TYPE: &str = "resultType";
 
+/// Whether clients of the modern era keep the results of this method for a while: those must say how long
+/// (`ttlMs`) and for whom (`cacheScope`).
+pub fn is_cached(method: &str) -> bool {
+    matches!(
+        method,
+        "tools/list"
+            | "prompts/list"
+            | "resources/list"
+            | "resources/templates/list"
+            | "resources/read"
+            | "server/discover"
+    )
+}
+
 /// A legacy server's code for a resource that does not exist.
 const RESOURCE_NOT_FOUND: i32 = -32002;
 const INVALID_PARAMS: i32 = -32602;

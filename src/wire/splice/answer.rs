@@ -31,16 +31,20 @@ pub struct AnswerSplice<'a> {
     pub adapt: Option<Era>,
 }
 
-/// Hands an answer back under the caller's id. Legacy to modern: a result without `resultType`
-/// gets `"resultType":"complete"` in front, and error codes are those of the modern era. Modern to
-/// legacy: `"resultType":"complete"` is taken out. Any other `resultType` stays: the edge decides about
-/// it before.
+/// Hands an answer back under the caller's id. Legacy to modern: a result gets in front what the modern
+/// era requires of it and it lacks (`"resultType":"complete"`, and where clients cache it
+/// `"ttlMs":0,"cacheScope":"private"`), and error codes are those of the modern era. Modern to
+/// legacy: `"resultType":"complete"` is taken out, and so is a `structuredContent` that is no object, which
+/// stands as text in the content instead if that is empty. Any other `resultType` stays: the edge decides
+/// about it before. What one era has and the other does not know passes: clients skip unknown fields.
 pub fn answer(s: &AnswerSplice<'_>) -> Parts {
     let mut cuts = vec![(s.id.clone(), Cow::Owned(s.caller_id.to_vec()))];
     let body = s.frame.get(s.body.clone()).unwrap_or_default();
     match s.adapt {
         Some(to) if s.is_error => cuts.extend(adapt_error(body, s.body.start, s.method, to)),
-        Some(to) => cuts.extend(adapt_result(body, s.body.start, s.method, to)),
+        Some(_) if !body.starts_with(b"{") => {}
+        Some(Era::Modern) => cuts.extend(to_modern(body, s.body.start, s.method)),
+        Some(Era::Legacy) => cuts.extend(to_legacy(body, s.body.start, s.method)),
         None => {}
     }
     let mut writer = Writer::with_room(ROOM);
@@ -48,67 +52,58 @@ pub fn answer(s: &AnswerSplice<'_>) -> Parts {
     writer.finish(b"")
 }
 
-/// What a modern client may go by when a server of the legacy era said nothing about it: nothing of a
-/// resource may be kept.
-const NOT_TO_BE_KEPT: [(&str, &[u8]); 2] =
-    [("ttlMs", br#""ttlMs":0"#), ("cacheScope", br#""cacheScope":"private""#)];
+/// What a result of the modern era must have, with the value that claims nothing.
+const REQUIRED: [(&str, &str); 3] =
+    [(era::RESULT_TYPE, "\"complete\""), ("ttlMs", "0"), ("cacheScope", "\"private\"")];
+/// The result of a tool for programs.
+const STRUCTURED: &str = "structuredContent";
+/// The result of a tool for models.
+const CONTENT: &str = "content";
 
-/// The era's edits of a result; `base` is the offset of `result` in the message.
-fn adapt_result(result: &[u8], base: usize, method: &str, to: Era) -> Vec<Cut> {
-    if !result.starts_with(b"{") {
+/// Adds what the modern era requires; `base` is the offset of `result` in the message.
+fn to_modern(result: &[u8], base: usize, method: &str) -> Option<Cut> {
+    let required = if era::is_cached(method) { &REQUIRED[..] } else { &REQUIRED[..1] };
+    let has = |name: &str| may_have(result, name) && envelope::member(result, name).is_some();
+    // Whatever says its own kind is of the modern era, and nothing is added to other kinds.
+    if has(era::RESULT_TYPE) {
+        return None;
+    }
+    let missing = required.iter().filter(|(name, _)| !has(name));
+    let members: Vec<String> = missing.map(|(name, value)| format!("\"{name}\":{value}")).collect();
+    let empty = result[1..].trim_ascii_start().starts_with(b"}");
+    let front = format!("{}{}", members.join(","), if empty { "" } else { "," });
+    Some((base + 1..base + 1, Cow::Owned(front.into_bytes())))
+}
+
+/// Takes out what breaks clients of the legacy era.
+fn to_legacy(result: &[u8], base: usize, method: &str) -> Vec<Cut> {
+    let of_tool = method == "tools/call";
+    if !may_have(result, era::RESULT_TYPE) && !(of_tool && may_have(result, STRUCTURED)) {
         return Vec::new();
     }
-    if to == Era::Modern && method == "resources/read" {
-        return front_members(result, base);
-    }
-    if !may_have_result_type(result) {
-        return match to {
-            Era::Modern => vec![front_insert(result, base)],
-            Era::Legacy => Vec::new(),
-        };
-    }
-    let keys = [era::RESULT_TYPE];
+    let keys = [era::RESULT_TYPE, STRUCTURED, CONTENT];
     let mut cursor = Cursor::new(result, DEPTH_MAX);
     let Ok(mut object) = Object::walk(&mut cursor, result, base, &keys) else { return Vec::new() };
-    match (to, object.value(era::RESULT_TYPE)) {
-        (Era::Modern, None) => vec![front_insert(result, base)],
-        (Era::Legacy, Some(value)) if &result[value.start - base..value.end - base] == b"\"complete\"" => {
-            object.remove(era::RESULT_TYPE);
-            object.into_cuts()
-        }
-        _ => Vec::new(),
+    let value = |span: std::ops::Range<usize>| &result[span.start - base..span.end - base];
+    if object.value(era::RESULT_TYPE).is_some_and(|span| value(span) == b"\"complete\"") {
+        object.remove(era::RESULT_TYPE);
     }
+    let structured = object.value(STRUCTURED).filter(|_| of_tool).map(value);
+    if let Some(structured) = structured.filter(|json| !json.starts_with(b"{")) {
+        object.remove(STRUCTURED);
+        let content = object.value(CONTENT).map(value);
+        let is_empty = |list: &[u8]| list.starts_with(b"[") && envelope::elements(list).is_empty();
+        if content.is_none_or(is_empty) {
+            let text = serde_json::Value::from(String::from_utf8_lossy(structured));
+            object.set(CONTENT, format!(r#"[{{"type":"text","text":{text}}}]"#).into_bytes());
+        }
+    }
+    object.into_cuts()
 }
 
 /// A cheap look that never says no wrongly: a key is spelled plainly or with `\u00…` escapes.
-fn may_have_result_type(result: &[u8]) -> bool {
-    memchr::memmem::find(result, era::RESULT_TYPE.as_bytes()).is_some()
-        || memchr::memmem::find(result, br"\u00").is_some()
-}
-
-/// What a modern result of a read has to have and this one has not, in front.
-fn front_members(result: &[u8], base: usize) -> Vec<Cut> {
-    let missing = |key: &str| envelope::member(result, key).is_none();
-    let mut members: Vec<&[u8]> = Vec::new();
-    if missing(era::RESULT_TYPE) {
-        members.push(br#""resultType":"complete""#);
-    }
-    members.extend(NOT_TO_BE_KEPT.iter().filter(|(key, _)| missing(key)).map(|(_, member)| *member));
-    if members.is_empty() {
-        return Vec::new();
-    }
-    let mut front = members.join(&b","[..]);
-    if !result[1..].trim_ascii_start().starts_with(b"}") {
-        front.push(b',');
-    }
-    vec![(base + 1..base + 1, Cow::Owned(front))]
-}
-
-fn front_insert(result: &[u8], base: usize) -> Cut {
-    let empty = result[1..].trim_ascii_start().starts_with(b"}");
-    let member: &'static [u8] =
-        if empty { br#""resultType":"complete""# } else { br#""resultType":"complete","# };
-    (base + 1..base + 1, Cow::Borrowed(member))
+fn may_have(result: &[u8], key: &str) -> bool {
+    memchr::memmem::find(result, key.as_bytes()).is_some() || memchr::memmem::find(result, br"\u00").is_some()
 }
 
 fn adapt_error(error: &[u8], base: usize, method: &str, to: Era) -> Option<Cut> {
