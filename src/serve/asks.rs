@@ -57,23 +57,7 @@ impl Client {
 
     /// Whether it said that it can answer this, in whichever way its era has.
     pub(super) fn declares(&self, method: &str, params: &[u8]) -> bool {
-        let state = self.state();
-        let of = |key: &str| member(&state.capabilities, key).map(|span| &state.capabilities[span]);
-        match method {
-            "sampling/createMessage" => of("sampling").is_some(),
-            "roots/list" => of("roots").is_some(),
-            "elicitation/create" => {
-                let url =
-                    member(params, "mode").and_then(|span| text(&params[span])).as_deref() == Some("url");
-                of("elicitation").is_some_and(|can| match url {
-                    true => member(can, "url").is_some(),
-                    // Before there were two kinds, it was the form.
-                    false => member(can, "form").is_some() || member(can, "url").is_none(),
-                })
-            }
-            // Whoever does not know it says so.
-            _ => true,
-        }
+        declares(&self.state().capabilities, method, params)
     }
 
     /// Whether its user can be asked for an approval.
@@ -120,6 +104,25 @@ impl Client {
         let answered = if response.is_error { Answered::Error(body) } else { Answered::Result(body) };
         // Who asked may have left meanwhile.
         let _ = port.send(answered);
+    }
+}
+
+/// Whether a client with these capabilities, a raw JSON object, can answer this.
+pub(super) fn declares(capabilities: &[u8], method: &str, params: &[u8]) -> bool {
+    let of = |key: &str| member(capabilities, key).map(|span| &capabilities[span]);
+    match method {
+        "sampling/createMessage" => of("sampling").is_some(),
+        "roots/list" => of("roots").is_some(),
+        "elicitation/create" => {
+            let url = member(params, "mode").and_then(|span| text(&params[span])).as_deref() == Some("url");
+            of("elicitation").is_some_and(|can| match url {
+                true => member(can, "url").is_some(),
+                // Before there were two kinds, it was the form.
+                false => member(can, "form").is_some() || member(can, "url").is_none(),
+            })
+        }
+        // Whoever does not know it says so.
+        _ => true,
     }
 }
 

@@ -12,10 +12,10 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::client::Client;
-use super::message::{Request, RpcError, success, with_member};
+use super::message::{CLIENT_CAPABILITIES, Request, RpcError, success, with_member};
 use super::rounds::Flight;
 use super::sink::{Outgoing, Sink};
-use super::{asks, refusal, rounds};
+use super::{asks, levels, refusal, rounds};
 use crate::actors::frontend::CALL_EVENTS_MAX;
 use crate::call::{
     Asked, CallError, CallEvent, CallLimits, CallReply, CallRequest, ErrorCode, ItemKind, Origin, Phase,
@@ -141,7 +141,7 @@ pub(super) async fn forward(
             Err(error) => return Some(error.answer(&request.id)),
         }
     } else {
-        (takes_off(client, &target, request.params.clone()), Vec::new())
+        (takes_off(client, &target, request, request.params.clone()), Vec::new())
     };
     for _ in 0..rounds::ROUNDS_MAX {
         let reply = match fly(client, request, flight, asked, to).await {
@@ -155,7 +155,7 @@ pub(super) async fn forward(
         match rounds::next_round(client, request, &reply, to).await {
             None => return Some(answer(client, request, &reply)),
             Some(Err(error)) => return Some(refused(&error)),
-            Some(Ok(params)) => (flight, asked) = (takes_off(client, &target, params), Vec::new()),
+            Some(Ok(params)) => (flight, asked) = (takes_off(client, &target, request, params), Vec::new()),
         }
     }
     Some(refused(&rounds::endless(&flight.server)))
@@ -167,7 +167,12 @@ fn comes_back(client: &Client, server: &ServerId, request: &Request) -> bool {
     client.era() == Era::Modern && wire_rounds::retry(&request.params).is_some() && !is_modern()
 }
 
-fn takes_off(client: &Client, target: &Target, params: Bytes) -> Flight {
+fn takes_off(client: &Client, target: &Target, request: &Request, params: Bytes) -> Flight {
+    let server = match target {
+        Target::Direct { server, .. } => server.clone(),
+        Target::Exposed(name) => ServerId::new(name),
+    };
+    let params = levels::cross(client, request, &server, params);
     let call = CallRequest {
         id: CallId::fresh(),
         session: client.session(),
@@ -176,17 +181,19 @@ fn takes_off(client: &Client, target: &Target, params: Bytes) -> Flight {
         limits: CallLimits::default(),
         grant: None,
     };
-    let server = match target {
-        Target::Direct { server, .. } => server.clone(),
-        Target::Exposed(name) => ServerId::new(name),
-    };
     let (events, heard) = mpsc::channel(CALL_EVENTS_MAX);
     let mut frontend = client.host.frontend(client.who().door).in_era(client.era());
-    let capabilities = client.state().capabilities.clone();
+    let capabilities = capabilities(client, request);
     if !capabilities.is_empty() {
         frontend = frontend.declaring(capabilities);
     }
     Flight { reply: frontend.call(call, Some(events)).boxed(), heard, server, asked: 0 }
+}
+
+/// What the client of a request can: a modern one says it with each.
+fn capabilities(client: &Client, request: &Request) -> Bytes {
+    let said = request.meta(CLIENT_CAPABILITIES).filter(|_| client.era() == Era::Modern);
+    said.map_or_else(|| client.state().capabilities.clone(), |said| Bytes::copy_from_slice(&said))
 }
 
 /// How a flight ended for the request that it belongs to.
@@ -207,13 +214,15 @@ async fn fly(
     to: &Sink,
 ) -> Flown {
     let modern = client.era() == Era::Modern;
-    let mut course = Course { client, token: request.token(), to, asking: HashMap::new() };
+    let can = capabilities(client, request);
+    let level = levels::said(request);
+    let mut course = Course { client, token: request.token(), level, to, asking: HashMap::new() };
     let mut gather = pin!(tokio::time::sleep(rounds::GATHER));
     loop {
         tokio::select! {
             biased;
             Some(event) = flight.heard.recv() => match event {
-                CallEvent::Asked(one) if modern && client.declares(&one.method, &one.params) => {
+                CallEvent::Asked(one) if modern && rounds::may_ask(&can, &one) => {
                     if asked.is_empty() {
                         gather.set(tokio::time::sleep(rounds::GATHER));
                     }
@@ -239,6 +248,8 @@ struct Course<'a> {
     client: &'a Arc<Client>,
     /// Under which the client wants progress.
     token: Option<Bytes>,
+    /// The least level of log messages that a modern client wants with this call.
+    level: Option<usize>,
     to: &'a Sink,
     /// What its server asks, by the server's id; withdrawn with the call.
     asking: HashMap<Bytes, task::Owned>,
@@ -255,7 +266,11 @@ impl Course<'_> {
                 self.to.note(splice::notification("notifications/progress", Some(&params)));
             }
             CallEvent::Note { method, frame } => {
-                if self.client.wants(&method, &frame) {
+                let wanted = match self.client.era() {
+                    Era::Legacy => self.client.wants(&method, &frame),
+                    Era::Modern => levels::reaches(self.level, &method, &frame),
+                };
+                if wanted {
                     self.to.note(frame);
                 }
             }

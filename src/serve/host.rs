@@ -16,6 +16,7 @@ use super::{approve, notes};
 use crate::actors::approvals::ApprovalsRef;
 use crate::actors::frontend::FrontendRef;
 use crate::call::{CallLimits, CallRequest, Door, ItemKind, Target};
+use crate::catalog::items::ServerCatalog;
 use crate::catalog::merge::Catalog;
 use crate::catalog::naming::NamingRule;
 use crate::catalog::schema::{CompiledSchema, SchemaCache};
@@ -234,16 +235,33 @@ impl Host {
     pub(super) fn level_servers(&self, view: &View) {
         let wanted = self.clients().iter().filter_map(|client| client.state().level).min();
         let Some(level) = wanted else { return };
-        let mut known = locked(&self.levels);
         for (server, all) in &view.catalog.servers {
-            let can = all.capabilities.as_ref().is_some_and(|can| member(can, "logging").is_some());
-            let legacy = all.revision.is_some_and(|revision| revision.era() == Era::Legacy);
-            let asked = (all.generation, level);
-            if can && legacy && known.get(server) != Some(&asked) {
-                known.insert(server.clone(), asked);
-                let params = format!(r#"{{"level":"{}"}}"#, notes::LEVELS[level]);
-                self.tell_server(server, "logging/setLevel", params);
-            }
+            self.level_server(server, all, level, |known| known != level);
+        }
+    }
+
+    /// Asks one server of the legacy era for log messages of a level, unless it sends them already.
+    pub(super) fn level_down(&self, server: &ServerId, level: usize) {
+        if let Some(all) = self.view().catalog.servers.get(server) {
+            self.level_server(server, all, level, |known| known > level);
+        }
+    }
+
+    fn level_server(
+        &self,
+        server: &ServerId,
+        all: &ServerCatalog,
+        level: usize,
+        differs: impl Fn(usize) -> bool,
+    ) {
+        let can = all.capabilities.as_ref().is_some_and(|can| member(can, "logging").is_some());
+        let legacy = all.revision.is_some_and(|revision| revision.era() == Era::Legacy);
+        let mut levels = locked(&self.levels);
+        let known = levels.get(server).filter(|(generation, _)| *generation == all.generation);
+        if can && legacy && known.is_none_or(|(_, known)| differs(*known)) {
+            levels.insert(server.clone(), (all.generation, level));
+            let params = format!(r#"{{"level":"{}"}}"#, notes::LEVELS[level]);
+            self.tell_server(server, "logging/setLevel", params);
         }
     }
 

@@ -10,6 +10,7 @@ mod calls;
 pub mod client;
 mod handshake;
 pub mod host;
+mod levels;
 pub mod lists;
 mod message;
 mod notes;

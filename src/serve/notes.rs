@@ -156,7 +156,7 @@ impl Client {
 }
 
 /// A member of the `params` of a message that is text.
-fn param(frame: &[u8], key: &str) -> Option<String> {
+pub(super) fn param(frame: &[u8], key: &str) -> Option<String> {
     let params = &frame[member(frame, "params")?];
     text(&params[member(params, key)?]).map(std::borrow::Cow::into_owned)
 }

@@ -12,7 +12,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 
-use super::asks::{Answered, Unasked};
+use super::asks::{self, Answered, Unasked};
 use super::client::Client;
 use super::host::{Host, locked};
 use super::message::{Request, RpcError, success};
@@ -75,6 +75,12 @@ fn fresh_state() -> Option<String> {
     Some(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
+/// Whether a result may ask this of a client with these capabilities: the protocol has three questions.
+pub(super) fn may_ask(capabilities: &[u8], one: &Asked) -> bool {
+    matches!(one.method.as_str(), "elicitation/create" | "sampling/createMessage" | "roots/list")
+        && asks::declares(capabilities, &one.method, &one.params)
+}
+
 /// Parks a call and tells its client what is asked. `None` from it: the client declared nothing that it
 /// could be asked, or there is no place; the server has its refusals then, and the flight goes on.
 pub(super) fn park(
@@ -118,6 +124,9 @@ pub(super) fn resume(client: &Client, request: &Request) -> Result<(Flight, Vec<
         .data(&json!({"code": "unknown_request_state", "delivery": "unknown"}))
     };
     let state = retry.state.as_deref().ok_or_else(gone)?;
+    if let Some((key, _)) = retry.responses.iter().find(|(_, response)| response.first() != Some(&b'{')) {
+        return Err(RpcError::params(format!("`inputResponses.{key:.64}` must be an object")));
+    }
     let key = (&client.parks_as(), &call_of(request));
     let parked = locked(&client.host.parked).take(state, key, Monotonic::now()).map_err(|_| gone())?;
     let Parked { flight, questions } = parked;

@@ -22,6 +22,7 @@ mod configuration;
 mod crashes;
 mod deadlines;
 mod demo;
+mod eras_cells;
 mod eras_rounds;
 mod fencing;
 mod floors;

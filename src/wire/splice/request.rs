@@ -106,6 +106,42 @@ pub fn request(s: &RequestSplice<'_>) -> Result<Parts, SpliceError> {
     Ok(writer.finish(b"}"))
 }
 
+/// A caller's `params` with one more member of `_meta`, raw JSON; as they are where they have it already,
+/// or are no well-formed object.
+pub fn with_meta(params: &Bytes, key: &str, value: &[u8]) -> Bytes {
+    let params = if params.is_empty() { Bytes::from_static(b"{}") } else { params.clone() };
+    let mut cursor = Cursor::new(&params, DEPTH_MAX);
+    cursor.white();
+    if cursor.peek() != Some(b'{') {
+        return params;
+    }
+    let keys = [META];
+    let Ok(mut object) = Object::walk(&mut cursor, &params, 0, &keys) else { return params };
+    let cuts = match object.value(META) {
+        None => {
+            object.add(META, |out| push_object(out, &[(key, Cow::Borrowed(value))]));
+            object.into_cuts()
+        }
+        Some(span) => {
+            let inner = &params[span.clone()];
+            if !inner.starts_with(b"{") {
+                return params;
+            }
+            let keys = [key];
+            let mut cursor = Cursor::new(inner, DEPTH_MAX);
+            let Ok(mut meta) = Object::walk(&mut cursor, inner, span.start, &keys) else { return params };
+            if meta.value(key).is_some() {
+                return params;
+            }
+            meta.add(key, |out| out.extend_from_slice(value));
+            meta.into_cuts()
+        }
+    };
+    let mut writer = Writer::with_room(params.len().min(SLICE_MIN) + ROOM);
+    writer.splice(&params, 0..params.len(), cuts);
+    writer.finish(b"").to_bytes()
+}
+
 fn edits(s: &RequestSplice<'_>, params: &Bytes) -> Result<Vec<Cut>, SpliceError> {
     scan::utf8(params).map_err(SpliceError::Json)?;
     // The request around it is one bracket more.

@@ -175,3 +175,19 @@ fn a_modern_reader_of_a_legacy_resource_is_told_that_nothing_of_it_may_be_kept()
     assert_eq!(kept["cacheScope"], "private");
     assert_eq!(kept["contents"], serde_json::json!([]));
 }
+
+#[test]
+fn a_member_of_meta_is_added_once_and_all_else_stays() {
+    for (params, wanted) in [
+        ("", r#"{"_meta":{"k":"v"}}"#),
+        (r#"{ "a":1.0 }"#, r#"{ "a":1.0,"_meta":{"k":"v"} }"#),
+        (r#"{"_meta":{},"a":1}"#, r#"{"_meta":{"k":"v"},"a":1}"#),
+        (r#"{"_meta":{"x":[1.0]}}"#, r#"{"_meta":{"x":[1.0],"k":"v"}}"#),
+        (r#"{"_meta":{"k":"mine"}}"#, r#"{"_meta":{"k":"mine"}}"#),
+        (r#"{"_meta":7}"#, r#"{"_meta":7}"#),
+        ("[1]", "[1]"),
+    ] {
+        let back = with_meta(&Bytes::from(params), "k", br#""v""#);
+        assert_eq!(std::str::from_utf8(&back).unwrap(), wanted);
+    }
+}
