@@ -27,8 +27,8 @@ use crate::wire::era::{Era, Revision};
 
 /// Longest wait of an answer for a client that does not read; then the client is ended.
 const SLOW_MAX: Duration = Duration::from_secs(60);
-/// Answers of ours that may wait for a client that does not read.
-const WAITING_MAX: usize = 64;
+/// Answers that may wait for a client that does not read; an edge stops reading long before.
+const WAITING_MAX: usize = 1024;
 /// How long the first lists of a client wait for servers that have not settled.
 pub(super) const PATIENCE: Duration = Duration::from_millis(250);
 

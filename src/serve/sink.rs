@@ -14,7 +14,7 @@ use crate::wire::splice::Parts;
 /// Messages that may wait for one client.
 pub const SINK_MAX: usize = 1024;
 /// Bytes that may wait for one client; a single message that is larger waits for an empty queue.
-pub const SINK_BYTES_MAX: usize = 32 << 20;
+pub const SINK_BYTES_MAX: usize = 8 << 20;
 /// Bytes of the queue that notifications leave free for answers.
 const NOTES_LEAVE: usize = SINK_BYTES_MAX / 2;
 
@@ -129,7 +129,14 @@ impl Sink {
     /// Waits until one message more has room, or nobody is there: what an edge does before it reads
     /// on, so that a client which does not read is not read from either.
     pub async fn room(&self) {
-        let _ = self.tx.reserve().await;
+        tokio::select! {
+            biased;
+            () = self.tx.closed() => {}
+            // Behind the answers that wait for room.
+            _ = self.bytes.acquire() => {
+                let _ = self.tx.reserve().await;
+            }
+        }
     }
 
     /// Notifications that this client lost.

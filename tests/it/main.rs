@@ -49,6 +49,7 @@ mod schemas;
 mod secrets;
 mod serve_clients;
 mod serve_items;
+mod serve_program;
 mod serve_protocol;
 mod settings;
 mod settling;
