@@ -26,6 +26,9 @@ mod subscriptions;
 mod tasks;
 mod template;
 mod view;
+pub mod http;
+pub mod sink;
+pub mod tokens;
 
 pub use crate::config::serve::{ServeApproval, ServeSettings};
 pub use caller::{Caller, ClientEra, Globs, Identity};
