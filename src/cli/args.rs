@@ -16,6 +16,7 @@ use super::rule_args::AllowArgs;
 use super::secret_args::SecretVerb;
 use super::serve_args::ServeArgs;
 use super::text::parse_timeout;
+use super::token_args::TokenVerb;
 use super::{complete, help};
 
 const GLOBAL: &str = "Options of every command";
@@ -134,6 +135,14 @@ pub enum Command {
         /// The verb.
         #[command(subcommand)]
         verb: SecretVerb,
+    },
+    /// Let others use the host over HTTP, each by a token of its own
+    #[command(subcommand_required = true, arg_required_else_help = true, after_help = help::TOKEN)]
+    #[command(disable_help_subcommand = true)]
+    Token {
+        /// The verb.
+        #[command(subcommand)]
+        verb: TokenVerb,
     },
     /// Look at the log of all operations, and check it
     #[command(subcommand_required = true, arg_required_else_help = true, after_help = help::AUDIT)]

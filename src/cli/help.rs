@@ -64,6 +64,8 @@ Examples:
                                                  a part: servers, server/item, exposed names
   callboard --mcp-serve --approval client        the client asks its user by itself
   callboard --mcp-serve --log-level info         log lines, on stderr
+  callboard --mcp-http                           over HTTP, at
+                                                 http://127.0.0.1:8931/mcp
 
 The servers of the project's files are served only with serve.read_project_mcp. SIGHUP reads the
 configuration again, SIGTERM lets running calls end first.";
@@ -123,6 +125,14 @@ Refuses (exit 5) while an entry reads it, in force or not, because that entry co
 Examples:
   callboard secret rm GITHUB_TOKEN
   callboard secret rm GITHUB_TOKEN --force    remove it all the same";
+
+pub(super) const TOKEN: &str = "\
+A token lets a program in that does not run as you: in a container, on another machine, as another user. \
+It is sent as `Authorization: Bearer TOKEN`. It carries a name for the audit log, and limits.
+Examples:
+  callboard token add ci --only 'git' --rate 5 --mode safe --expires 30d
+  callboard token list
+  callboard token rm ci          a running host notices within two seconds";
 
 pub(super) const AUDIT: &str = "\
 Every call is written to `audit/audit.jsonl` in the home of Callboard (0600): a line before it is sent, \
@@ -404,6 +414,7 @@ mod tests {
             SECRET_SET,
             SECRET_LIST,
             SECRET_RM,
+            TOKEN,
             CONFIG,
             TOOLS,
             RESOURCES,

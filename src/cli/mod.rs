@@ -50,6 +50,7 @@ pub mod secret;
 pub mod secret_args;
 pub mod serve;
 pub mod serve_args;
+pub mod serve_http;
 pub mod session;
 pub mod stand_in;
 pub mod state_folders;
@@ -58,6 +59,8 @@ pub mod status_view;
 mod stream;
 pub mod table;
 pub mod text;
+pub mod token;
+pub mod token_args;
 pub mod usage;
 pub mod use_verbs;
 pub mod why;
@@ -199,7 +202,7 @@ fn parse(argv: &[OsString], term: Terminal) -> Result<Cli, usage::Refused> {
     };
     help::command()
         .color(choice)
-        .try_get_matches_from(argv)
+        .try_get_matches_from(serve_args::implied(argv))
         .and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches))
         .map_err(|e| usage::refused(&e, term.style().color))
 }
@@ -224,6 +227,7 @@ async fn dispatch(ctx: &Ctx, command: Command) -> Result<Done, Failure> {
         Command::Explain { code } => explain::explain(code.as_deref(), style).map(Done::from),
         Command::Completions { shell } => complete::script(shell).map(Done::from),
         Command::Secret { verb } => secret_verb(ctx, &verb).map(Done::from),
+        Command::Token { verb } => token::token(ctx, &verb).map(Done::from),
         Command::Audit { verb } => audit::audit(ctx, &verb).await,
         Command::Serve(args) => serve::serve(ctx, &args).await,
         Command::Mcp { verb } => mcp(ctx, verb).await,
@@ -315,6 +319,7 @@ fn schema(command: &Command) -> &'static str {
         Command::Secret { verb: SecretVerb::Set(_) } => secret::SET,
         Command::Secret { verb: SecretVerb::List } => secret::LIST,
         Command::Secret { verb: SecretVerb::Rm(_) } => secret::RM,
+        Command::Token { verb } => token::schema(verb),
         Command::Audit { verb: AuditVerb::Verify(_) } => audit::VERIFY,
         Command::Audit { verb: AuditVerb::Tail(_) } => audit::TAIL,
         Command::Audit { verb: AuditVerb::Export(_) } => audit::EXPORT,

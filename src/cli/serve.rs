@@ -10,6 +10,7 @@ use super::ctx::Ctx;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::serve_args::ServeArgs;
+use super::serve_http;
 use super::session::interrupted;
 use crate::config::load::{LoadOptions, load};
 use crate::config::spec::{EntryState, ServerSet, TransportSpec};
@@ -29,6 +30,15 @@ pub async fn serve(ctx: &Ctx, args: &ServeArgs) -> Result<Done, Failure> {
     let host = Host::start(plan(ctx, &ctx.options, args))
         .await
         .map_err(|e| Failure::new("internal", Exit::Unavailable, e.to_string()))?;
+    if args.is_http() {
+        let outcome = serve_http::over_http(ctx, args, &host, only).await;
+        tokio::select! {
+            biased;
+            () = interrupted() => {}
+            () = host.shutdown() => {}
+        }
+        return outcome;
+    }
     let client = host.open(Caller { only, ..Caller::same_user() }, ClientEra::Open);
     let outcome = attached(ctx, args, &host, &client).await;
     tokio::select! {
@@ -130,7 +140,7 @@ async fn attached(
 }
 
 /// Reads the configuration again, and makes the servers equal to it.
-async fn reload(ctx: &Ctx, args: &ServeArgs, host: &Arc<Host>) {
+pub(super) async fn reload(ctx: &Ctx, args: &ServeArgs, host: &Arc<Host>) {
     match host.reload(&plan(ctx, &ctx.options, args)).await {
         Ok(done) => tracing::info!(servers = done.servers.len(), "the configuration was read again"),
         Err(refused) => tracing::warn!("{}", ctx.clean(&refused.to_string())),
@@ -138,20 +148,20 @@ async fn reload(ctx: &Ctx, args: &ServeArgs, host: &Arc<Host>) {
 }
 
 /// SIGHUP, where there is one.
-struct Reloads {
+pub(super) struct Reloads {
     #[cfg(unix)]
     signal: Option<tokio::signal::unix::Signal>,
 }
 
 impl Reloads {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             #[cfg(unix)]
             signal: tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup()).ok(),
         }
     }
 
-    async fn asked(&mut self) {
+    pub(super) async fn asked(&mut self) {
         #[cfg(unix)]
         if let Some(signal) = &mut self.signal
             && signal.recv().await.is_some()

@@ -324,6 +324,26 @@ pub const HOST_KEYS: &[HostKey] = &[
     host_key!("serve.grace", TIME, ProjectRule::Never, Duration, |s| s.serve.grace, |t, v| t.serve.grace =
         *v),
     host_key!(
+        "serve.body_max",
+        Kind::Bytes,
+        ProjectRule::Never,
+        Bytes,
+        |s| wide(s.serve.body_max),
+        |t, v| t.serve.body_max = size(*v)
+    ),
+    host_key!(
+        "serve.sessions_max",
+        SOME,
+        ProjectRule::Never,
+        Count,
+        |s| wide(s.serve.sessions_max),
+        |t, v| t.serve.sessions_max = size(*v)
+    ),
+    host_key!("serve.session_idle", TIME, ProjectRule::Never, Duration, |s| s.serve.session_idle, |t, v| t
+        .serve
+        .session_idle =
+        *v),
+    host_key!(
         "serve.rate.per_second",
         ANY,
         ProjectRule::Never,
@@ -338,6 +358,30 @@ pub const HOST_KEYS: &[HostKey] = &[
         Count,
         |s| s.serve.rate.map_or(0, |rate| u64::from(rate.burst)),
         |t, v| t.serve.rate = rate(t.serve.rate.map_or(0, |rate| rate.per_second), small(*v))
+    ),
+    host_key!(
+        "http.port",
+        Kind::Count { min: 0, max: 65_535 },
+        ProjectRule::Never,
+        Count,
+        |s| u64::from(s.serve.http_port),
+        |t, v| t.serve.http_port = u16::try_from(*v).unwrap_or(t.serve.http_port)
+    ),
+    host_key!(
+        "http.hosts",
+        Kind::Texts,
+        ProjectRule::Never,
+        Texts,
+        |s| s.serve.http_hosts.clone(),
+        |t, v| t.serve.http_hosts.clone_from(v)
+    ),
+    host_key!(
+        "http.origins",
+        Kind::Texts,
+        ProjectRule::Never,
+        Texts,
+        |s| s.serve.http_origins.clone(),
+        |t, v| t.serve.http_origins.clone_from(v)
     ),
 ];
 

@@ -37,6 +37,18 @@ pub struct ServeSettings {
     pub park_ttl: Duration,
     /// `serve.grace`: how long running calls have when their client or the host ends.
     pub grace: Duration,
+    /// `serve.body_max`, bytes: largest message over HTTP.
+    pub body_max: usize,
+    /// `serve.sessions_max`: sessions over HTTP at once.
+    pub sessions_max: usize,
+    /// `serve.session_idle`: after that time without use, a session over HTTP is ended.
+    pub session_idle: Duration,
+    /// `http.port`; 0 takes a free one.
+    pub http_port: u16,
+    /// `http.hosts`: further names by which the host may be reached over HTTP.
+    pub http_hosts: Vec<String>,
+    /// `http.origins`: sites whose pages may use the host.
+    pub http_origins: Vec<String>,
 }
 
 impl Default for ServeSettings {
@@ -52,6 +64,12 @@ impl Default for ServeSettings {
             calls_max: 256,
             park_ttl: Duration::from_secs(600),
             grace: Duration::from_secs(5),
+            body_max: 16 << 20,
+            sessions_max: 256,
+            session_idle: Duration::from_secs(30 * 60),
+            http_port: 8931,
+            http_hosts: Vec::new(),
+            http_origins: Vec::new(),
         }
     }
 }

@@ -32,7 +32,7 @@ pub enum ClientEra {
 
 /// Which part of the servers a client may see: patterns on `server`, `server/item` and exposed names.
 #[derive(Clone, Debug)]
-pub struct Globs(GlobSet);
+pub struct Globs(Vec<GlobSet>);
 
 impl Globs {
     /// Reads patterns; what is wrong with the first bad one.
@@ -41,19 +41,25 @@ impl Globs {
         for pattern in patterns {
             set.add(Glob::new(pattern).map_err(|e| format!("{pattern:?} is no pattern: {}", e.kind()))?);
         }
-        set.build().map(Self).map_err(|e| e.to_string())
+        set.build().map(|set| Self(vec![set])).map_err(|e| e.to_string())
     }
 
     /// Whether something of this server may be seen: an item by its raw and its exposed name.
     pub fn keeps(&self, server: &ServerId, raw: &str, exposed: &str) -> bool {
-        self.0.is_match(server.as_str())
-            || self.0.is_match(exposed)
-            || self.0.is_match(format!("{server}/{raw}"))
+        self.0.iter().all(|set| {
+            set.is_match(server.as_str()) || set.is_match(exposed) || set.is_match(format!("{server}/{raw}"))
+        })
     }
 
     /// Whether the whole server may be seen.
     pub fn keeps_server(&self, server: &ServerId) -> bool {
-        self.0.is_match(server.as_str())
+        self.0.iter().all(|set| set.is_match(server.as_str()))
+    }
+
+    /// Only what both keep.
+    pub fn and(&self, mut other: Self) -> Self {
+        other.0.extend(self.0.iter().cloned());
+        other
     }
 }
 

@@ -27,6 +27,7 @@ use crate::runtime::{Refused, Reloaded, Runtime, RuntimePlan, StartError, is_set
 use crate::telemetry::Redaction;
 use crate::time::Monotonic;
 use crate::transport::{Declared, task};
+use crate::view::{LifeState, ServerView};
 use crate::wire::envelope::member;
 use crate::wire::era::{Era, Revision};
 
@@ -229,6 +230,14 @@ impl Host {
     pub(super) fn is_settling(&self) -> bool {
         let Ok(runtime) = self.runtime.try_read() else { return false };
         runtime.as_ref().is_some_and(|runtime| !runtime.status().iter().all(is_settled))
+    }
+
+    /// Names of required servers that are not usable now.
+    pub fn waiting_for(&self) -> Vec<String> {
+        let Ok(runtime) = self.runtime.try_read() else { return Vec::new() };
+        let views = runtime.as_ref().map(Runtime::status).unwrap_or_default();
+        let usable = |view: &ServerView| matches!(view.state, LifeState::Ready | LifeState::Dormant);
+        views.iter().filter(|view| view.required && !usable(view)).map(|view| view.id.to_string()).collect()
     }
 
     /// Asks every server that has log messages for the lowest level that any client wants.

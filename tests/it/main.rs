@@ -31,6 +31,7 @@ mod framing;
 mod freshness;
 mod handshake;
 mod http;
+mod http_front;
 mod idling;
 mod isolation;
 mod keeping;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::serve::{Caller, Client, ClientEra, Host, Leave, Sink};
+use crate::serve::{Caller, Client, ClientEra, Globs, Host, Leave, Sink};
 use crate::wire::era::Revision;
 
 /// The host, as HTTP sees it.
@@ -34,18 +34,27 @@ pub trait Attached: Debug + Send + Sync + 'static {
 
 /// The host as [`Core`].
 #[derive(Clone, Debug)]
-pub struct Served(pub Arc<Host>);
+pub struct Served {
+    /// The host.
+    pub host: Arc<Host>,
+    /// The part that is served (`--only`); `None`: everything. A token can only narrow it.
+    pub only: Option<Globs>,
+}
 
 #[derive(Debug)]
 struct Seat(Arc<Client>);
 
 impl Core for Served {
     fn open(&self, who: Caller, era: ClientEra) -> Arc<dyn Attached> {
-        Arc::new(Seat(self.0.open(who, era)))
+        let only = match (&self.only, who.only) {
+            (Some(ours), Some(theirs)) => Some(ours.and(theirs)),
+            (ours, theirs) => theirs.or_else(|| ours.clone()),
+        };
+        Arc::new(Seat(self.host.open(Caller { only, ..who }, era)))
     }
 
     fn waiting_for(&self) -> Vec<String> {
-        Vec::new()
+        self.host.waiting_for()
     }
 }
 

@@ -3,6 +3,7 @@
 
 pub mod bad;
 pub mod client;
+pub mod http_client;
 mod files;
 mod peer;
 

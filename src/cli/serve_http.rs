@@ -1,0 +1,86 @@
+//! Floor 5. `serve --mcp-http`: the host over HTTP until the system asks it to end. Where it listens
+//! is told on stderr. Called by `cli::serve`.
+
+use std::io::Write as _;
+use std::sync::Arc;
+
+use super::Done;
+use super::ctx::Ctx;
+use super::exit::Exit;
+use super::failure::Failure;
+use super::serve::{Reloads, reload};
+use super::serve_args::ServeArgs;
+use super::session::interrupted;
+use crate::serve::http::{self, BindError, ENDPOINT, HttpFront, HttpLimits, HttpPlan, Served};
+use crate::serve::{Globs, Host, tokens};
+
+/// Serves over HTTP.
+pub async fn over_http(
+    ctx: &Ctx,
+    args: &ServeArgs,
+    host: &Arc<Host>,
+    only: Option<Globs>,
+) -> Result<Done, Failure> {
+    let front = HttpFront::start(plan(ctx, args, host, only)?).await.map_err(|error| refused(&error))?;
+    for at in front.addresses() {
+        // Whoever started it without a port has to learn which one it is.
+        let _ = writeln!(std::io::stderr(), "Serving MCP at http://{at}{ENDPOINT}");
+    }
+    if let (Ok(home), false) = (ctx.home(), args.no_auth) {
+        let file = tokens::own_file(home);
+        let _ = writeln!(
+            std::io::stderr(),
+            "Your own programs come in as they are; others need a token: {}",
+            file.display()
+        );
+    }
+    let mut reloads = Reloads::new();
+    let outcome = loop {
+        tokio::select! {
+            biased;
+            () = interrupted() => break Ok(Done::Streamed(Exit::Ok)),
+            () = host.broken() => {
+                let text = "the core of the host failed again and again: a bug of Callboard, please report it";
+                break Err(Failure::new("internal", Exit::Unavailable, text));
+            }
+            () = reloads.asked() => reload(ctx, args, host).await,
+        }
+    };
+    front.shutdown(ctx.loaded.settings.serve.grace).await;
+    outcome
+}
+
+fn plan(ctx: &Ctx, args: &ServeArgs, host: &Arc<Host>, only: Option<Globs>) -> Result<HttpPlan, Failure> {
+    let settings = &ctx.loaded.settings.serve;
+    let name = args.mcp_host.as_deref().unwrap_or("127.0.0.1");
+    let addresses =
+        http::addresses(name, args.allow_remote, args.no_auth).map_err(|error| refused(&error))?;
+    Ok(HttpPlan {
+        core: Arc::new(Served { host: host.clone(), only }),
+        addresses,
+        port: args.mcp_port.unwrap_or(settings.http_port),
+        hosts: settings.http_hosts.clone(),
+        origins: settings.http_origins.clone(),
+        home: ctx.loaded.home.as_ref().ok().cloned(),
+        open: args.no_auth,
+        limits: HttpLimits {
+            body_max: settings.body_max,
+            sessions_max: settings.sessions_max,
+            session_idle: settings.session_idle,
+            rate: settings.rate,
+            ..HttpLimits::default()
+        },
+    })
+}
+
+fn refused(error: &BindError) -> Failure {
+    let fix = error.fix();
+    match error {
+        BindError::Name(_) | BindError::Remote(_) | BindError::Open(_) => Failure::usage(error.to_string()),
+        BindError::Tokens(_) => Failure::new("config_store", Exit::Config, error.to_string()),
+        BindError::Taken(..) | BindError::Io(..) => {
+            Failure::new("port_unavailable", Exit::Unavailable, error.to_string())
+        }
+    }
+    .fix(fix)
+}
