@@ -61,11 +61,16 @@ pub(super) struct Answering(Shared);
 impl Answering {
     /// Adds one report; `false` when the caller did not take the earlier ones.
     pub(super) fn report(&self, report: Heard) -> bool {
-        if lock(&self.0).reports.len() >= PROGRESS_MAX {
-            return false;
+        let room = self.has_room();
+        if room {
+            self.tell(report);
         }
-        self.tell(report);
-        true
+        room
+    }
+
+    /// Whether the caller took enough of the earlier reports for one more.
+    pub(super) fn has_room(&self) -> bool {
+        lock(&self.0).reports.len() < PROGRESS_MAX
     }
 
     /// Adds what has a bound of its own.

@@ -6,12 +6,15 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use callboard::call::{Delivery, ErrorCode};
+use callboard::call::{AskedAnswer, Delivery, ErrorCode};
 use callboard::catalog::items::ListKind;
 use callboard::config::spec::{SecretText, ServerSpec, TransportSpec};
+use callboard::id::SessionId;
 use callboard::runtime::RuntimePlan;
+use callboard::transport::asked::LinkAsked;
 use callboard::transport::http::{Client, param_headers};
-use callboard::transport::link::{ExchangeError, ExchangeFault, LinkEvent, Outbound, Reply};
+use callboard::transport::link::{Exchange, ExchangeError, ExchangeFault, LinkEvent, Outbound, Reply};
+use callboard::transport::waiting::Heard;
 use callboard::transport::{
     Attempt, ConnectError, Connection, Connector, HttpEndpoint, LinkFault, LinkSettings, ProtocolChoice,
     connect, list,
@@ -128,6 +131,33 @@ async fn call_with(
     let outbound = Outbound { id, method: "tools/call", name: Some(tool), parts, headers, session: None };
     let exchange = connection.link.start(outbound);
     tokio::time::timeout(PATIENCE, exchange.waiting.answer()).await.expect("the call takes too long").unwrap()
+}
+
+/// Starts a call of `echo` for a session.
+fn started(connection: &Connection, session: u64) -> Exchange {
+    let id = connection.link.next_id();
+    let params = Bytes::from_static(br#"{"name":"echo","arguments":{}}"#);
+    let parts = splice::request(&RequestSplice {
+        id,
+        method: "tools/call",
+        params: &params,
+        name: None,
+        arguments_default: false,
+        progress: true,
+        meta: &connection.established.meta,
+    })
+    .unwrap();
+    let session = Some(SessionId(session));
+    let headers = Vec::new();
+    connection.link.start(Outbound { id, method: "tools/call", name: Some("echo"), parts, headers, session })
+}
+
+async fn asked(exchange: &mut Exchange) -> LinkAsked {
+    let heard = tokio::time::timeout(PATIENCE, exchange.waiting.heard()).await;
+    match heard.expect("the server asks") {
+        Some(Heard::Asked(asked)) => asked,
+        other => panic!("{other:?}"),
+    }
 }
 
 async fn call(connection: &Connection, tool: &str, arguments: &str) -> Result<Reply, ExchangeError> {
@@ -290,6 +320,31 @@ async fn what_the_server_asks_before_and_during_a_call_is_answered() {
     let began = Instant::now();
     call(&connection, "echo", "{}").await.unwrap();
     assert!(began.elapsed() < Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn what_a_server_asks_on_the_stream_of_a_call_is_its_callers_and_elsewhere_a_single_sessions() {
+    let (bad, connection) = connected("--request elicitation@call --request-wait").await;
+    until("the GET came", || bad.trace("http").iter().any(|e| e["method"] == "GET")).await;
+    let result = || AskedAnswer::Result(Bytes::from_static(b"{}"));
+    let mut first = started(&connection, 1);
+    let to_first = asked(&mut first).await;
+    bad.command("ask sampling");
+    let beside = asked(&mut first).await;
+    assert_eq!((&*to_first.method, &*beside.method), ("elicitation/create", "sampling/createMessage"));
+    let mut second = started(&connection, 2);
+    let to_second = asked(&mut second).await;
+    assert_ne!(to_first.id, to_second.id, "each hears its own");
+    bad.command("ask sampling");
+    until("it is refused", || bad.trace("replied").iter().any(|event| event["code"] == -32010)).await;
+    for question in [beside, to_second, to_first] {
+        question.reply.answer(result());
+    }
+    for exchange in [first, second] {
+        let reply =
+            tokio::time::timeout(PATIENCE, exchange.waiting.answer()).await.unwrap().unwrap().unwrap();
+        assert!(!reply.response.is_error);
+    }
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@
 mod aggregation;
 mod approving;
 mod arguments;
+mod asking;
 mod audited;
 mod breaker;
 mod calls;

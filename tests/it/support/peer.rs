@@ -61,6 +61,11 @@ impl Tape {
     pub fn received(&self, method: &str) -> Vec<Value> {
         self.0.lock().unwrap().iter().filter(|message| message["method"] == method).cloned().collect()
     }
+
+    /// The answers to what the server asked, so far.
+    pub fn answers(&self) -> Vec<Value> {
+        self.0.lock().unwrap().iter().filter(|message| message.get("method").is_none()).cloned().collect()
+    }
 }
 
 /// The line of an answer.
