@@ -10,7 +10,7 @@ use crate::config::spec::Globs;
 /// The facts of a case, in the order of the columns, with every word that each can be.
 const FACTS: [(&str, &[&str]); 12] = [
     ("entry", &["on", "off", "pending", "wrong"]),
-    ("item", &["tool", "resource", "prompt"]),
+    ("item", &["tool", "resource", "prompt", "method"]),
     ("denied", &["no", "yes"]),
     ("listed", &["absent", "has", "lacks"]),
     ("pin", &["-", "held"]),
@@ -68,6 +68,9 @@ struct Parts {
 }
 
 const NAMES: [(&str, &str); 3] = [("reads", "get_x"), ("changes", "delete_x"), ("unknown", "weather")];
+/// Known requests of the protocol for the same three looks: these count for nothing.
+const METHODS: [(&str, &str); 3] =
+    [("reads", "completion/complete"), ("changes", "resources/unsubscribe"), ("unknown", "logging/setLevel")];
 
 impl Parts {
     fn new() -> Self {
@@ -86,7 +89,17 @@ impl Parts {
     }
 
     fn decide(&self, case: &[&str]) -> Verdict {
-        let [state, item, denied, listed, pin, trust, name, mode, hint, rule, all, person] = case else {
+        let kind = match case[1] {
+            "tool" => ItemKind::Tool,
+            "resource" => ItemKind::Resource,
+            "prompt" => ItemKind::Prompt,
+            _ => ItemKind::Method,
+        };
+        self.decide_as(kind, if kind == ItemKind::Method { METHODS } else { NAMES }, case)
+    }
+
+    fn decide_as(&self, kind: ItemKind, names: [(&str, &str); 3], case: &[&str]) -> Verdict {
+        let [state, _, denied, listed, pin, trust, name, mode, hint, rule, all, person] = case else {
             panic!("{case:?}")
         };
         let mut spec = spec();
@@ -108,14 +121,10 @@ impl Parts {
             "wrong" => EntryState::Invalid,
             _ => EntryState::Ready(Arc::new(spec)),
         });
-        let named = NAMES.iter().find(|(look, _)| look == name).unwrap().1;
+        let named = names.iter().find(|(look, _)| look == name).unwrap().1;
         decide(&Question {
             entry: &entry,
-            kind: match *item {
-                "tool" => ItemKind::Tool,
-                "resource" => ItemKind::Resource,
-                _ => ItemKind::Prompt,
-            },
+            kind,
             name: named,
             hints: Hints {
                 read_only: match *hint {
@@ -189,6 +198,16 @@ fn what_must_never_run_is_refused_in_every_case() {
         }
         if case[7] == "plan" && is_tool && matches!(verdict, Verdict::Run(_)) {
             assert_eq!((case[5], case[8]), ("trusted", "yes"), "{case:?}");
+        }
+    });
+}
+
+#[test]
+fn a_method_that_nobody_knows_is_decided_as_a_tool_of_that_name() {
+    let parts = Parts::new();
+    every_case(|case| {
+        if case[1] == "tool" {
+            assert_eq!(parts.decide_as(ItemKind::Method, NAMES, case), parts.decide(case), "{case:?}");
         }
     });
 }
