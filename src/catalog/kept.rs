@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 use super::items::{ItemList, ListKind, Quarantined, ServerCatalog, limits};
 use super::parse::parse_page;
 use crate::id::{Generation, ServerId};
+use crate::wire::era::Revision;
 use crate::wire::scan;
 
 /// The version of the form. A text of another one is not read.
@@ -26,6 +27,10 @@ struct Whole<'a> {
     server: String,
     #[serde(default)]
     instructions: Option<String>,
+    #[serde(borrow, default)]
+    capabilities: Option<&'a RawValue>,
+    #[serde(default)]
+    revision: Option<String>,
     #[serde(borrow)]
     lists: BTreeMap<Cow<'a, str>, &'a RawValue>,
 }
@@ -49,18 +54,28 @@ pub fn is_same(a: &ServerCatalog, b: &ServerCatalog) -> bool {
         let (a, b) = (a.list(*kind), b.list(*kind));
         a.items == b.items && a.quarantined == b.quarantined && a.incomplete == b.incomplete
     };
-    a.instructions == b.instructions && ListKind::ALL.iter().all(same)
+    let handshake = |of: &ServerCatalog| (of.instructions.clone(), of.capabilities.clone(), of.revision);
+    handshake(a) == handshake(b) && ListKind::ALL.iter().all(same)
 }
 
 /// The text of a catalogue, for the entry of that hash; `None` when it would be too large.
 pub fn encode(catalog: &ServerCatalog, entry: &str) -> Option<Vec<u8>> {
     let mut out = format!(
-        "{{\"version\":{VERSION},\"entry\":{},\"server\":{},\"instructions\":{},\"lists\":{{",
+        "{{\"version\":{VERSION},\"entry\":{},\"server\":{},\"instructions\":{},",
         json(entry),
         json(catalog.server.as_str()),
         json(&catalog.instructions),
     )
     .into_bytes();
+    if let Some(revision) = catalog.revision {
+        out.extend_from_slice(format!("\"revision\":{},", json(revision.as_str())).as_bytes());
+    }
+    if let Some(capabilities) = &catalog.capabilities {
+        out.extend_from_slice(b"\"capabilities\":");
+        out.extend_from_slice(capabilities);
+        out.push(b',');
+    }
+    out.extend_from_slice(b"\"lists\":{");
     let filled = ListKind::ALL.into_iter().filter(|kind| *catalog.list(*kind) != ItemList::default());
     for (index, kind) in filled.enumerate() {
         let list = catalog.list(kind);
@@ -109,6 +124,8 @@ pub fn decode(text: &Bytes, server: &ServerId, entry: &str) -> Result<ServerCata
     }
     let mut catalog = ServerCatalog::empty(server.clone(), Generation::default());
     catalog.instructions = whole.instructions;
+    catalog.capabilities = whole.capabilities.map(|raw| text.slice_ref(raw.get().as_bytes()));
+    catalog.revision = whole.revision.as_deref().and_then(Revision::parse);
     for kind in ListKind::ALL {
         let Some(raw) = whole.lists.get(kind.method()) else { continue };
         let beside: Beside = serde_json::from_str(raw.get()).map_err(|error| error.to_string())?;
@@ -142,6 +159,8 @@ mod tests {
         let prompts = Bytes::from(r#"{"prompts":[{"name":"p","arguments":[]}]}"#);
         parse_page(ListKind::Prompts, &prompts, &mut catalog.prompts, 99).unwrap();
         catalog.instructions = Some("be \"kind\"\n".to_owned());
+        catalog.capabilities = Some(Bytes::from(r#"{"tools": {}, "x":1.50}"#));
+        catalog.revision = Some(Revision::LATEST);
         catalog.listed = true;
         catalog
     }
