@@ -91,8 +91,7 @@ pub struct CallRequest {
     pub session: SessionId,
     /// What is called.
     pub target: Target,
-    /// The `params` object exactly as the caller wrote it. The name in it is
-    /// replaced by the raw one, `_meta` is adapted; nothing else is touched.
+    /// `params` as the caller wrote it. Its name becomes the raw one, `_meta` is adapted; nothing else is touched.
     pub params: Bytes,
     /// The caller's own limits.
     pub limits: CallLimits,
@@ -151,8 +150,7 @@ impl CallReply {
 pub enum CallEvent {
     /// The `params` of a progress notification for this call, as sent, on one line.
     Progress(Bytes),
-    /// A notification of the server that belongs to this call: it came on the call's own stream, or
-    /// while no other call ran.
+    /// A notification of the server: it came on the call's own stream, or while no other call ran.
     Note {
         /// Its method.
         method: String,

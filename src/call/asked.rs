@@ -18,9 +18,17 @@ pub enum AskedAnswer {
 }
 
 impl AskedAnswer {
-    /// An error of ours.
+    /// An error of ours. Control characters of the message become spaces.
     pub fn error(code: i64, message: &str) -> Self {
-        Self::Error(serde_json::json!({"code": code, "message": message}).to_string().into())
+        let mut text = String::with_capacity(message.len());
+        for c in message.chars() {
+            match c {
+                '"' | '\\' => text.extend(['\\', c]),
+                c if c < ' ' => text.push(' '),
+                c => text.push(c),
+            }
+        }
+        Self::Error(format!(r#"{{"code":{code},"message":"{text}"}}"#).into())
     }
 }
 
@@ -61,5 +69,16 @@ impl Asked {
     /// Answers it. One that is withdrawn meanwhile hears nothing.
     pub fn answer(self, answer: AskedAnswer) {
         self.reply.answer(answer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_ours_is_json_whatever_its_message_says() {
+        let AskedAnswer::Error(error) = AskedAnswer::error(-32601, "a \"b\" \\ c\nd é") else { panic!() };
+        assert_eq!(error, "{\"code\":-32601,\"message\":\"a \\\"b\\\" \\\\ c d é\"}");
     }
 }

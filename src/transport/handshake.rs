@@ -186,8 +186,7 @@ async fn legacy_first(
     }
 }
 
-/// The server refused `initialize` in a way that names another era: ask on the same pipe,
-/// or on a fresh process if it left meanwhile.
+/// The server refused `initialize` and named another era: ask on the same pipe, or anew if it left meanwhile.
 async fn discover_after_refusal(
     link: &Link,
     kind: CarrierKind,
@@ -305,8 +304,7 @@ async fn initialize(
     ask(link, link.next_id(), "initialize", params, &MetaRewrite::Legacy).await
 }
 
-/// What a modern server asks stands in its results (`input_required`): whoever made the call gets to
-/// see that; nobody answers on the way, so our own roots are not declared.
+/// What a modern server asks stands in its results, for whoever called: our own roots are not declared.
 fn modern_meta(settings: &LinkSettings) -> MetaRewrite {
     MetaRewrite::Modern {
         revision: Revision::LATEST.as_str().to_owned(),

@@ -2,20 +2,22 @@
 //! sorting of what arrives into answers, progress, notifications, requests to us
 //! and noise. Never waits, never writes; what must be sent back is returned.
 
+mod notes;
+mod requests;
+
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use bytes::Bytes;
 use tokio::sync::{mpsc, watch};
 
-use super::asked::{self, AMBIGUOUS, LinkAsked, LinkReply, Nobody};
+use super::asked;
 use super::link::{
     Carrier, ExchangeError, ExchangeFault, LINK_EVENTS_MAX, LinkCounters, LinkEvent, Reply, Stale,
 };
-use super::waiting::{self, Answering, Heard};
+use super::waiting::{self, Answering};
 use super::{LinkFault, Root};
-use crate::call::{AskedAnswer, Delivery};
-use crate::catalog::items::ListKinds;
+use crate::call::Delivery;
 use crate::id::{IdMap, SessionId};
 use crate::wire::envelope::{self, Envelope, EnvelopeError, Response};
 use crate::wire::era::Revision;
@@ -25,8 +27,6 @@ use crate::wire::splice;
 const NOISE_KEPT_MAX: usize = 200;
 /// Where the method of an over-long message is looked for, in bytes.
 const HEAD_LOOKED_AT_MAX: usize = 256;
-/// A line for a client's log.
-const LOG_MESSAGE: &str = "notifications/message";
 /// Requests that were given up and are remembered, so that a late answer is known as one.
 const GIVEN_UP_MAX: usize = 1_024;
 
@@ -384,184 +384,6 @@ impl Inbound {
         }
     }
 
-    fn notification(
-        &self,
-        frame: Bytes,
-        method: std::ops::Range<usize>,
-        params: Option<std::ops::Range<usize>>,
-        stream: Option<u64>,
-    ) {
-        let frame = splice::one_line(frame);
-        let name = String::from_utf8_lossy(&frame[method]);
-        if name == "notifications/progress" {
-            if let Some(params) = params.map(|span| frame.slice(span)) {
-                self.progress(params);
-            }
-            return;
-        }
-        if name == "notifications/cancelled" && params.is_some_and(|span| self.withdrawn(&frame.slice(span)))
-        {
-            return;
-        }
-        if self.told_its_call(&name, &frame, stream) {
-            return;
-        }
-        let announced = ListKinds::announced_by(&name);
-        if !announced.is_empty() {
-            let stale = &mut self.lock().stale.announced;
-            if stale.has_all(announced) {
-                // It waits to be looked at already: a storm costs nothing but the reading of it.
-                return;
-            }
-            *stale = stale.and(announced);
-        }
-        let name = name.into_owned();
-        if self.events.try_send(LinkEvent::Notification { method: name, frame }).is_err() {
-            self.lock().counters.dropped += 1;
-        }
-    }
-
-    fn progress(&self, params: Bytes) {
-        let Some(token) = envelope::member(&params, "progressToken") else { return };
-        let text = std::str::from_utf8(&params[token]).unwrap_or_default();
-        let Ok(id) = text.trim_matches('"').parse::<u64>() else { return };
-        let mut state = self.lock();
-        if let Some(waiting) = state.waiting.get(&id)
-            && !waiting.call.report(Heard::Progress(params))
-        {
-            state.counters.dropped += 1;
-        }
-    }
-
-    /// Tells a call a notification that belongs to it: what came on its own stream, unless everybody
-    /// who subscribed has to know of it; on a pipe, a log line while no other call of a client runs.
-    fn told_its_call(&self, method: &str, frame: &Bytes, stream: Option<u64>) -> bool {
-        if is_for_subscribers(method) {
-            return false;
-        }
-        let mut state = self.lock();
-        let of_client = |(_, one): &(&u64, &Pending)| one.session.is_some();
-        let call = match stream {
-            Some(id) => Some(id),
-            None if method == LOG_MESSAGE => {
-                let mut running = state.waiting.iter().filter(of_client).map(|(id, _)| *id);
-                running.next().filter(|_| running.next().is_none())
-            }
-            None => None,
-        };
-        let Some(waiting) = call.and_then(|id| state.waiting.get(&id)).filter(|one| one.session.is_some())
-        else {
-            return false;
-        };
-        if !waiting.call.report(Heard::Note(method.to_owned(), frame.clone())) {
-            state.counters.dropped += 1;
-        }
-        true
-    }
-
-    /// A request of the server: answered at once by us, or handed to the call that it belongs to.
-    fn request(
-        &self,
-        frame: &Bytes,
-        id: std::ops::Range<usize>,
-        method: std::ops::Range<usize>,
-        params: Option<std::ops::Range<usize>>,
-        stream: Option<u64>,
-    ) -> Option<Bytes> {
-        let method = String::from_utf8_lossy(&frame[method]).into_owned();
-        let (id, params) = (frame.slice(id), params.map_or_else(Bytes::new, |span| frame.slice(span)));
-        if method == "ping" || (method == "roots/list" && !self.roots.is_empty()) {
-            return Some(self.answer(&id, &method));
-        }
-        let state = self.lock();
-        let running = state.waiting.iter().filter_map(|(call, one)| Some((*call, one.session?)));
-        let owner = asked::owner(running.filter(|(call, _)| stream.is_none_or(|stream| stream == *call)));
-        let call = match owner {
-            Ok(call) => call,
-            Err(Nobody::NoCall) => return Some(self.answer(&id, &method)),
-            Err(Nobody::Several) => {
-                let text = format!(
-                    "{method} is refused: calls of several clients are running, and nothing says whose it is \
-                     (`sharing: session` in the server's entry gives each client a server of its own)"
-                );
-                return Some(splice::failure(&id, AMBIGUOUS, &text, None));
-            }
-        };
-        let waiting = state.waiting.get(&call)?;
-        // One that asks and takes back faster than its caller listens meets the bound of reports.
-        let number = if waiting.call.has_room() { self.asked().add(call, id.clone()) } else { None };
-        let Some(number) = number else {
-            let text = "too many requests wait for an answer already";
-            return Some(splice::failure(&id, AMBIGUOUS, text, None));
-        };
-        let reply = Box::new(LinkReply::new(self.me.clone(), number, waiting.call.teller()));
-        waiting.call.tell(Heard::Asked(LinkAsked { id, method, params, reply }));
-        None
-    }
-
-    fn asked(&self) -> MutexGuard<'_, asked::Open> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Sends the answer to a request of the server, unless it is over.
-    pub(super) fn answered(&self, number: u64, answer: &AskedAnswer) {
-        let Some((_, id)) = self.asked().take(number) else { return };
-        self.send_back(match answer {
-            AskedAnswer::Result(result) => splice::answer_with(&id, "result", result),
-            AskedAnswer::Error(error) => splice::answer_with(&id, "error", error),
-        });
-    }
-
-    /// The server does not want to know any more what it asked; `false` when that is nothing we know.
-    fn withdrawn(&self, params: &Bytes) -> bool {
-        let Some(span) = envelope::member(params, "requestId") else { return false };
-        let withdrawn = self.asked().withdraw(&params[span]);
-        let Some((call, id)) = withdrawn else { return false };
-        if let Some(waiting) = self.lock().waiting.get(&call) {
-            waiting.call.tell(Heard::AskedOver(Some(id)));
-        }
-        true
-    }
-
-    /// A call is over: what the server still asks for it gets no answer of its caller.
-    fn no_more_asked(&self, call: u64) {
-        let over = {
-            let mut asked = self.asked();
-            if asked.is_empty() {
-                return;
-            }
-            asked.of(call)
-        };
-        for id in over {
-            self.send_back(splice::failure(&id, -32603, "the call that this belongs to is over", None));
-        }
-    }
-
-    fn send_back(&self, message: Bytes) {
-        if let Some(carrier) = self.carrier.get().and_then(Weak::upgrade) {
-            carrier.notify(message);
-        }
-    }
-
-    /// What we answer ourselves: `ping`, roots if declared, −32601 for the rest.
-    fn answer(&self, id: &[u8], method: &str) -> Bytes {
-        match method {
-            "ping" => splice::success(id, "{}"),
-            "roots/list" if !self.roots.is_empty() => {
-                let roots: Vec<_> = self
-                    .roots
-                    .iter()
-                    .map(|root| match &root.name {
-                        Some(name) => serde_json::json!({"uri": root.uri, "name": name}),
-                        None => serde_json::json!({"uri": root.uri}),
-                    })
-                    .collect();
-                splice::success(id, &serde_json::json!({ "roots": roots }).to_string())
-            }
-            other => splice::failure(id, -32601, &format!("{other} is not supported by this client"), None),
-        }
-    }
-
     fn broken(&self, frame: Bytes, error: EnvelopeError, stream: Option<u64>) -> Vec<Bytes> {
         match error {
             EnvelopeError::NotRpc => self.noise(&frame),
@@ -608,19 +430,10 @@ impl Inbound {
     }
 }
 
-/// Notifications that belong to more than the call on whose stream they come.
-fn is_for_subscribers(method: &str) -> bool {
-    matches!(
-        method,
-        "notifications/resources/updated"
-            | "notifications/elicitation/complete"
-            | "notifications/tasks/status"
-    ) || !ListKinds::announced_by(method).is_empty()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::items::ListKinds;
     use crate::transport::waiting::Heard;
 
     #[tokio::test]
