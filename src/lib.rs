@@ -7,6 +7,7 @@ pub mod audit;
 pub mod call;
 pub mod catalog;
 pub mod cli;
+pub mod clients;
 pub mod config;
 pub mod demo;
 pub mod fence_id;

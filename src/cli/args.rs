@@ -10,6 +10,7 @@ use clap_complete::ArgValueCandidates;
 
 use super::as_model::ModelArgs;
 use super::audit_args::AuditVerb;
+use super::client_args::{ImportArgs, InstallArgs, UninstallArgs};
 use super::list_args::{MaybeServer, StatusArgs, ToolsArgs, WhyArgs};
 use super::pin_args::PinVerb;
 use super::rule_args::AllowArgs;
@@ -128,6 +129,12 @@ pub enum Command {
         /// The shell
         shell: Shell,
     },
+    /// Put Callboard into another MCP client, with its servers moved here
+    #[command(after_help = help::INSTALL)]
+    Install(InstallArgs),
+    /// Take Callboard out of another MCP client
+    #[command(after_help = help::UNINSTALL)]
+    Uninstall(UninstallArgs),
     /// Keep secrets that entries read as ${secret:NAME}
     #[command(subcommand_required = true, arg_required_else_help = true, after_help = help::SECRET)]
     #[command(disable_help_subcommand = true)]
@@ -228,6 +235,9 @@ pub enum Mcp {
     /// Take a server out of a configuration file
     #[command(after_help = help::REMOVE, visible_alias = "rm")]
     Remove(RemoveArgs),
+    /// Take over the servers of another MCP client
+    #[command(after_help = help::IMPORT)]
+    Import(ImportArgs),
     /// Turn a server on, for good
     #[command(after_help = help::ENABLE)]
     Enable(OneServer),
@@ -537,6 +547,9 @@ mod tests {
             "mcp add s -e A=b -- cmd",
             "mcp add-json s {}",
             "mcp remove s -s user",
+            "mcp import cursor --dry-run",
+            "install codex --split -y",
+            "uninstall codex",
             "mcp enable s",
             "mcp disable s",
             "mcp on",

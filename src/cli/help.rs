@@ -47,8 +47,8 @@ Exit codes:
 pub(super) const MCP: &str = "\
 See:   list  get  status  why  config  check
 Use:   tools  resources  read  prompts  prompt  call
-Edit:  add  add-json  remove  enable (on)  disable (off)  approve  revoke
-       allow  rules  pin
+Edit:  add  add-json  remove  enable (on)  disable (off)  import  approve
+       revoke  allow  rules  pin
 Run:   start  stop  restart  reconnect  reload  logs  wait
        (they need a running host, which this version does not have yet)
 
@@ -281,6 +281,32 @@ Examples:
   callboard mcp add-json docs '{\"url\":\"https://example.com/mcp\"}'
   callboard mcp add-json time - < entry.json";
 
+pub(super) const IMPORT: &str = "\
+Clients: claude-desktop, claude-code, cursor, vscode, codex, gemini, zed, windsurf. Its file stays \
+as it is; for each server it is said what was written differently and what has no counterpart.
+Examples:
+  callboard mcp import claude-desktop --dry-run     what would be taken over
+  callboard mcp import codex github --secrets store
+  callboard mcp import cursor --rename              where names are taken
+  callboard mcp import vscode --from ./mcp.json";
+
+pub(super) const INSTALL: &str = "\
+Shows what it would change, asks, and keeps the file as it was in `backups` of Callboard's folder. \
+Comments, order and layout of the file stay.
+Examples:
+  callboard install cursor               one entry that serves all servers
+  callboard install claude-code --split  one entry for each, names stay
+  callboard install codex --dry-run      show it only
+  callboard install vscode --project -y  .vscode/mcp.json, without asking
+  callboard uninstall cursor             and back";
+
+pub(super) const UNINSTALL: &str = "\
+A file that nobody changed since is byte for byte what it was; otherwise only our own entries go. \
+The servers that were moved stay in Callboard too.
+Examples:
+  callboard uninstall cursor
+  callboard uninstall cursor --dry-run";
+
 pub(super) const REMOVE: &str = "\
 Examples:
   callboard mcp remove time
@@ -424,6 +450,9 @@ mod tests {
             CALL,
             ADD,
             ADD_JSON,
+            IMPORT,
+            INSTALL,
+            UNINSTALL,
             REMOVE,
             ENABLE,
             DISABLE,

@@ -16,6 +16,7 @@ pub mod call;
 pub mod call_args;
 pub mod check;
 pub mod check_rules;
+pub mod client_args;
 pub mod complete;
 mod config_pages;
 pub mod course;
@@ -27,7 +28,11 @@ pub mod explain;
 pub mod failure;
 pub mod help;
 pub mod host;
+pub mod import;
+pub mod import_plan;
 pub mod input;
+pub mod install;
+mod install_diff;
 pub mod invoke;
 pub mod items;
 pub mod known;
@@ -226,6 +231,8 @@ async fn dispatch(ctx: &Ctx, command: Command) -> Result<Done, Failure> {
         Command::Doctor => doctor::doctor(ctx).map(Done::from),
         Command::Explain { code } => explain::explain(code.as_deref(), style).map(Done::from),
         Command::Completions { shell } => complete::script(shell).map(Done::from),
+        Command::Install(args) => install::install(ctx, &args).await.map(Done::from),
+        Command::Uninstall(args) => install::uninstall(ctx, &args).map(Done::from),
         Command::Secret { verb } => secret_verb(ctx, &verb).map(Done::from),
         Command::Token { verb } => token::token(ctx, &verb).map(Done::from),
         Command::Audit { verb } => audit::audit(ctx, &verb).await,
@@ -281,6 +288,7 @@ async fn mcp(ctx: &Ctx, verb: Mcp) -> Result<Done, Failure> {
         Mcp::Add(args) => edit::add(ctx, args),
         Mcp::AddJson(args) => edit::add_json(ctx, args, &mut Stdin),
         Mcp::Remove(args) => edit::remove(ctx, &args),
+        Mcp::Import(args) => import::import(ctx, &args),
         Mcp::Enable(one) => edit::enable(ctx, &one.server),
         Mcp::Disable(one) => edit::disable(ctx, &one.server),
         Mcp::On(HostOrServer { server: Some(server) }) => edit::enable(ctx, &server),
@@ -316,6 +324,8 @@ fn schema(command: &Command) -> &'static str {
         Command::Doctor => "callboard.doctor/1",
         Command::Explain { .. } => "callboard.explain/1",
         Command::Completions { .. } => "callboard.completions/1",
+        Command::Install(_) => install::INSTALL,
+        Command::Uninstall(_) => install::UNINSTALL,
         Command::Secret { verb: SecretVerb::Set(_) } => secret::SET,
         Command::Secret { verb: SecretVerb::List } => secret::LIST,
         Command::Secret { verb: SecretVerb::Rm(_) } => secret::RM,
@@ -345,6 +355,7 @@ fn mcp_schema(verb: &Mcp) -> &'static str {
         Mcp::Pin { verb } => pin::schema(verb),
         Mcp::Add(_) | Mcp::AddJson(_) => "callboard.add/1",
         Mcp::Remove(_) => "callboard.remove/1",
+        Mcp::Import(_) => import::SCHEMA,
         Mcp::Enable(_) | Mcp::On(_) => "callboard.enable/1",
         Mcp::Disable(_) | Mcp::Off(_) => "callboard.disable/1",
         Mcp::Approve(_) => "callboard.approve/1",

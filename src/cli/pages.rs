@@ -33,7 +33,7 @@ pub(super) const fn page(
 }
 
 /// The codes of calls in their order, then those of the command line.
-const PAGES: [Page; 40] = [
+const PAGES: [Page; 41] = [
     page(
         "unknown_server",
         "no server of that name",
@@ -292,6 +292,13 @@ const PAGES: [Page; 40] = [
         "The file has an entry of that name already.",
         NO_CALL,
         "Take another name, remove the entry first, or replace it with `--force`.",
+    ),
+    page(
+        "no_client",
+        "that MCP client is not here",
+        "Neither its file nor its folder is where the client keeps it. The message names the path that was looked at.",
+        NO_CALL,
+        "Start the client once. For `mcp import`, `--from FILE` names another file.",
     ),
     page(
         "unknown_secret",

@@ -150,7 +150,7 @@ pub fn apply(target: &Target, edit: &Edit) -> Result<Edited, EditError> {
 }
 
 /// A project is not trusted to lead our writes elsewhere.
-fn stays_inside(path: &Path, root: &Path) -> Result<(), EditError> {
+pub fn stays_inside(path: &Path, root: &Path) -> Result<(), EditError> {
     let target = store::resolve(path);
     let inside = match target.parent().map(Path::canonicalize) {
         Some(Ok(folder)) => root.canonicalize().is_ok_and(|root| folder.starts_with(root)),

@@ -229,7 +229,8 @@ fn append(maps: &Maps, root: &CstObject, name: &str, entry: &Value) {
     map.append(name, input(entry));
 }
 
-fn input(value: &Value) -> CstInputValue {
+/// A value as the syntax tree takes it.
+pub(crate) fn input(value: &Value) -> CstInputValue {
     match value {
         Value::Null => CstInputValue::Null,
         Value::Bool(flag) => CstInputValue::Bool(*flag),

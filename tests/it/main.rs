@@ -17,6 +17,8 @@ mod cli_call;
 mod cli_config;
 mod cli_edit;
 mod cli_home;
+mod cli_import;
+mod cli_install;
 mod cli_terminal;
 mod concurrency;
 mod configuration;
