@@ -6,7 +6,7 @@ mod recover;
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -250,13 +250,13 @@ impl Ledger {
         &self.boot
     }
 
-    /// The key, as soon as the log has been opened; opens it when needed.
-    pub fn key(&mut self) -> Result<&Key, AuditError> {
-        self.prepare()?;
-        self.key.as_ref().ok_or_else(|| AuditError::NoKey(self.place.key()))
+    /// The key, once the log has been opened.
+    pub fn key(&self) -> Option<&Key> {
+        self.key.as_ref()
     }
 
-    fn prepare(&mut self) -> Result<(), AuditError> {
+    /// Opens the log, unless it is open and still where it was.
+    pub fn prepare(&mut self) -> Result<(), AuditError> {
         if self.head.as_ref().is_some_and(is_removed) {
             // Somebody took the folder away: what is written to its files would be seen by nobody.
             (self.files, self.head, self.key) = (None, None, None);
@@ -321,17 +321,23 @@ impl Ledger {
 
 /// Whether nobody else has written since, and nobody touched the files.
 fn is_current(files: &Files, head: &File) -> Result<bool, AuditError> {
-    let text = read_head(head)?;
-    let length = files.log.metadata().map_err(at(Path::new("audit.jsonl")))?.len();
-    Ok(text == files.head_text && length == files.head.bytes && !is_removed(&files.log))
+    if read_head(head)? != files.head_text {
+        return Ok(false);
+    }
+    let log = files.log.metadata().map_err(at(Path::new("audit.jsonl")))?;
+    Ok(log.len() == files.head.bytes && !has_no_name(&log))
 }
 
 /// Whether an open file has no name any more.
 fn is_removed(file: &File) -> bool {
+    file.metadata().is_ok_and(|file| has_no_name(&file))
+}
+
+fn has_no_name(file: &fs::Metadata) -> bool {
     #[cfg(unix)]
     {
         use std::os::unix::fs::MetadataExt as _;
-        file.metadata().is_ok_and(|file| file.nlink() == 0)
+        file.nlink() == 0
     }
     #[cfg(not(unix))]
     {
@@ -340,13 +346,49 @@ fn is_removed(file: &File) -> bool {
     }
 }
 
+/// What the head file holds, and one byte more if it is longer than it should be.
 fn read_head(head: &File) -> Result<Vec<u8>, AuditError> {
-    let mut head = head;
-    let mut text = Vec::with_capacity(HEAD_BYTES + 1);
-    let read =
-        head.seek(SeekFrom::Start(0)).and_then(|_| head.take(HEAD_BYTES as u64 + 1).read_to_end(&mut text));
-    read.map_err(at(Path::new("head")))?;
+    let mut text = vec![0; HEAD_BYTES + 1];
+    let mut length = 0;
+    while length < text.len() {
+        match read_from(head, &mut text[length..], length as u64) {
+            Ok(0) => break,
+            Ok(more) => length += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(AuditError::Io(PathBuf::from("head"), error)),
+        }
+        // A regular file gives all that it has at once: less than was asked for is its end.
+        if length >= HEAD_BYTES {
+            break;
+        }
+    }
+    text.truncate(length);
     Ok(text)
+}
+
+/// One call of the system instead of two.
+#[cfg(unix)]
+fn read_from(file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+    std::os::unix::fs::FileExt::read_at(file, buffer, at)
+}
+
+#[cfg(not(unix))]
+fn read_from(mut file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+    use std::io::{Read as _, Seek as _};
+    file.seek(io::SeekFrom::Start(at))?;
+    file.read(buffer)
+}
+
+#[cfg(unix)]
+fn write_from_start(file: &File, bytes: &[u8]) -> io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, 0)
+}
+
+#[cfg(not(unix))]
+fn write_from_start(mut file: &File, bytes: &[u8]) -> io::Result<()> {
+    use std::io::Seek as _;
+    file.seek(io::SeekFrom::Start(0))?;
+    file.write_all(bytes)
 }
 
 /// Writes lines, in bundles of whole ones.
@@ -404,9 +446,13 @@ impl Pen<'_> {
 
     fn write_head(&mut self) -> Result<(), AuditError> {
         let text = self.files.head.encode(self.key);
-        let mut head = self.head;
-        let written = head.seek(SeekFrom::Start(0)).and_then(|_| head.write_all(&text));
-        written.and_then(|()| head.set_len(HEAD_BYTES as u64)).map_err(at(&self.place.head()))?;
+        let written = write_from_start(self.head, &text);
+        // What was read before and is as long as a head needs no cut.
+        let cut = || match self.files.head_text.len() {
+            HEAD_BYTES => Ok(()),
+            _ => self.head.set_len(HEAD_BYTES as u64),
+        };
+        written.and_then(|()| cut()).map_err(at(&self.place.head()))?;
         self.files.head_text = text;
         Ok(())
     }

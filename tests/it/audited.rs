@@ -140,3 +140,21 @@ async fn an_answer_for_more_than_one_call_is_one_line_and_a_rule_that_comes_of_i
     let last = of_event("started").pop().unwrap();
     assert_eq!(last["decided_by"], "allow s/echo");
 }
+
+#[tokio::test]
+async fn an_end_is_written_before_what_began_after_it_and_without_it_all_the_same() {
+    let home = tempfile::tempdir().unwrap();
+    let runtime = audited(home.path()).await;
+    let mut listener = runtime.approvals().listen();
+    let log = Place::below(home.path(), FILE_MAX).log();
+    let ends = || std::fs::read_to_string(&log).unwrap_or_default().matches("\"event\":\"finished\"").count();
+    for _ in 0..3 {
+        assert!(said(&runtime, &mut listener, Answer::Once).await);
+    }
+    while ends() < 3 {
+        idle().await;
+    }
+    let lines = lines(runtime, home.path()).await;
+    let events: Vec<&str> = lines.iter().map(|line| line["event"].as_str().unwrap()).collect();
+    assert_eq!(events, ["approval.given", "started", "finished"].repeat(3));
+}

@@ -1,7 +1,13 @@
 //! The thread that writes: takes what waits, makes records of it, puts all of them down at once, and
 //! then lets the calls go on. What can't be written is decided here: refused or gone without.
+//!
+//! Nobody waits for the end of a call to be written, so ends wake nobody: they are put down together
+//! with the next start, or a moment later.
+
+use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use super::ending::{End, Ending, How};
 use super::reference::{Begin, Job, Note, Said, Turned, refusal};
@@ -16,13 +22,17 @@ use crate::wire::envelope;
 
 /// Jobs that are written in one go.
 const BUNDLE_LEN_MAX: usize = 64;
+/// Longest time for which the end of a call stays unwritten.
+const END_WAIT_MAX: Duration = Duration::from_millis(100);
 
 /// What the thread owns.
 pub(super) struct Desk {
     ledger: Result<Ledger, String>,
     boot: String,
     strict: bool,
-    queue: mpsc::WeakSender<Job>,
+    ends: mpsc::WeakSender<Box<End>>,
+    /// Calls whose start was written and whose end has not come.
+    running: usize,
     redaction: Redaction,
     /// Lines that could not be written since one could.
     lost: u64,
@@ -30,11 +40,32 @@ pub(super) struct Desk {
     told: bool,
 }
 
+/// What the thread hears.
+pub(super) struct Inbox {
+    pub jobs: mpsc::Receiver<Job>,
+    pub ends: mpsc::Receiver<Box<End>>,
+}
+
 /// The life of the thread: it ends when nobody can send any more.
-pub(super) fn run(mut desk: Desk, mut queue: mpsc::Receiver<Job>) {
-    let mut jobs = Vec::with_capacity(BUNDLE_LEN_MAX);
-    while queue.blocking_recv_many(&mut jobs, BUNDLE_LEN_MAX) > 0 {
+pub(super) async fn run(mut desk: Desk, mut inbox: Inbox) {
+    let mut jobs = Vec::with_capacity(2 * BUNDLE_LEN_MAX);
+    loop {
+        let more = inbox.jobs.recv_many(&mut jobs, BUNDLE_LEN_MAX);
+        let came = match desk.running {
+            // No end can come before the next start.
+            0 => more.await,
+            _ => timeout(END_WAIT_MAX, more).await.unwrap_or(1),
+        };
+        // The ends are older than the starts: whoever began after an answer is written after it.
+        let before = jobs.len();
+        while let Ok(end) = inbox.ends.try_recv() {
+            jobs.push(Job::End(end));
+        }
+        jobs.rotate_left(before);
         desk.bundle(&mut jobs);
+        if came == 0 {
+            return;
+        }
     }
 }
 
@@ -50,11 +81,11 @@ pub(super) fn unwritten(begin: Begin, strict: bool, why: &str) {
 }
 
 impl Desk {
-    pub(super) fn new(place: Result<Place, String>, strict: bool, queue: mpsc::WeakSender<Job>) -> Self {
+    pub(super) fn new(place: Result<Place, String>, strict: bool, ends: mpsc::WeakSender<Box<End>>) -> Self {
         let boot = fresh_boot();
         let ledger = place.map(|place| Ledger::new(place, boot.clone()));
         let redaction = Redaction::default();
-        Self { ledger, boot, strict, queue, redaction, lost: 0, told: false }
+        Self { ledger, boot, strict, ends, running: 0, redaction, lost: 0, told: false }
     }
 
     fn bundle(&mut self, jobs: &mut Vec<Job>) {
@@ -70,7 +101,8 @@ impl Desk {
                 }
                 // Its place among the calls in flight is free again.
                 (Job::Turned(turned), _) => drop(turned.permit),
-                (Job::End(_) | Job::Note(_) | Job::Redact(_), _) => {}
+                (Job::End(_), _) => self.running = self.running.saturating_sub(1),
+                (Job::Note(_) | Job::Redact(_), _) => {}
             }
         }
     }
@@ -107,7 +139,7 @@ impl Desk {
 
     fn open(&mut self) -> Result<(), AuditError> {
         match &mut self.ledger {
-            Ok(ledger) => ledger.key().map(drop),
+            Ok(ledger) => ledger.prepare(),
             Err(why) => Err(AuditError::NoHome(why.clone())),
         }
     }
@@ -137,11 +169,12 @@ impl Desk {
         }
     }
 
-    fn go_on(&self, begin: Begin) {
+    fn go_on(&mut self, begin: Begin) {
         let Begin { mut call, to, .. } = begin;
         let request = &call.request;
+        self.running += 1;
         call.reply.follow(Ending {
-            queue: self.queue.clone(),
+            ends: self.ends.clone(),
             admitted: call.admitted,
             call: request.id,
             session: request.session,
@@ -169,10 +202,11 @@ impl Desk {
             Target::Direct { server, kind, name } => (self.text(server.as_str()), *kind, name),
         };
         let tool = self.text(tool);
-        let kept = self.ledger.as_mut().ok().and_then(|ledger| {
-            let key = ledger.key().ok()?;
-            Some(arguments::kept(key, &request.params))
-        });
+        let kept = self
+            .ledger
+            .as_ref()
+            .ok()
+            .and_then(|ledger| Some(arguments::kept(ledger.key()?, &request.params)));
         let (args_hash, trace_id) = kept.map_or((None, None), |kept| (Some(kept.hash), kept.trace));
         Record {
             door: Some(door.as_str().to_owned()),

@@ -6,7 +6,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
-use super::reference::Job;
 use crate::call::{CallError, CallReply, Door, ErrorCode};
 use crate::id::{CallId, ServerId, SessionId};
 use crate::time::Monotonic;
@@ -50,7 +49,7 @@ pub(crate) enum How {
 /// Knows a call that is running, until it ends.
 #[derive(Debug)]
 pub(crate) struct Ending {
-    pub(super) queue: mpsc::WeakSender<Job>,
+    pub(super) ends: mpsc::WeakSender<Box<End>>,
     pub(super) admitted: Monotonic,
     pub(super) call: CallId,
     pub(super) session: SessionId,
@@ -81,9 +80,9 @@ impl Ending {
 
     fn report(self, how: How, sends: u32) {
         let took = Monotonic::now().since(self.admitted);
-        let Self { queue, call, session, door, server, kind, tool, .. } = self;
+        let Self { ends, call, session, door, server, kind, tool, .. } = self;
         let end = End { call, session, door, server, kind, tool, how, took, sends };
-        let told = queue.upgrade().is_some_and(|queue| queue.try_send(Job::End(Box::new(end))).is_ok());
+        let told = ends.upgrade().is_some_and(|ends| ends.try_send(Box::new(end)).is_ok());
         if !told {
             tracing::warn!(call = call.0, "the end of a call is not in the audit log: its writer is gone");
         }

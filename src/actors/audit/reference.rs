@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
-use super::desk::{self, Desk};
+use super::desk::{self, Desk, Inbox};
 use super::ending::End;
 use crate::actors::server::ServerRef;
 use crate::actors::server::msg::Submission;
@@ -16,7 +16,8 @@ use crate::id::{CallId, ListenerId, ServerId, SessionId};
 use crate::policy::approve::Answer;
 use crate::telemetry::Redaction;
 
-/// Records that may wait beside two for each call in flight: refusals without a permit, notes.
+/// Records that may wait beside two for each call in flight: refusals without a permit, notes, and the
+/// ends of the calls of one bundle.
 const EXTRA_QUEUE_LEN_MAX: usize = 256;
 /// Longest wait for the thread at the end of the program.
 const FLUSH_MAX: Duration = Duration::from_secs(5);
@@ -96,7 +97,7 @@ pub(crate) struct Note {
 pub(crate) enum Job {
     /// Write the start and let the call go on.
     Begin(Box<Begin>),
-    /// Write how a call ended.
+    /// Write how a call ended. The thread finds it where ends wait.
     End(Box<End>),
     /// Write a refusal.
     Turned(Box<Turned>),
@@ -112,6 +113,8 @@ pub(crate) enum Job {
 #[derive(Clone, Debug)]
 pub(crate) struct AuditRef {
     queue: mpsc::Sender<Job>,
+    /// Held for the thread: it ends with the last of these.
+    _ends: mpsc::Sender<Box<End>>,
     strict: bool,
 }
 
@@ -123,10 +126,16 @@ impl AuditRef {
         in_flight_max: usize,
     ) -> std::io::Result<Self> {
         let queue_len_max = in_flight_max.saturating_mul(2).saturating_add(EXTRA_QUEUE_LEN_MAX);
-        let (queue, jobs) = mpsc::channel(queue_len_max.min(tokio::sync::Semaphore::MAX_PERMITS));
-        let desk = Desk::new(place, strict, queue.downgrade());
-        std::thread::Builder::new().name("audit".to_owned()).spawn(move || desk::run(desk, jobs))?;
-        Ok(Self { queue, strict })
+        let queue_len_max = queue_len_max.min(tokio::sync::Semaphore::MAX_PERMITS);
+        let (queue, jobs) = mpsc::channel(queue_len_max);
+        let (ends, ended) = mpsc::channel(queue_len_max);
+        let desk = Desk::new(place, strict, ends.downgrade());
+        let inbox = Inbox { jobs, ends: ended };
+        // For its one timer; nothing else runs there.
+        let timer = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        let run = move || timer.block_on(desk::run(desk, inbox));
+        std::thread::Builder::new().name("audit".to_owned()).spawn(run)?;
+        Ok(Self { queue, _ends: ends, strict })
     }
 
     /// Hands a call on to its server as soon as its start is written.
