@@ -28,8 +28,8 @@ struct Piece {
     at: usize,
     below: usize,
     below_end: usize,
-    /// Byte for byte, or as a whole.
-    plain: bool,
+    /// How many bytes below each byte stands for; 0: the piece as a whole.
+    step: usize,
 }
 
 impl View {
@@ -81,7 +81,7 @@ impl View {
             let start = out.len();
             fold_into(c, &mut out);
             if out.len() > start {
-                level.push(Piece { at: start, below: at, below_end: at + len, plain: false });
+                level.push(Piece { at: start, below: at, below_end: at + len, step: 0 });
             }
             done = at + len;
         }
@@ -98,9 +98,9 @@ impl View {
 fn below(level: &[Piece], at: usize) -> Range<usize> {
     let index = level.partition_point(|piece| piece.at <= at).saturating_sub(1);
     match level.get(index) {
-        Some(piece) if piece.plain => {
-            let start = piece.below + (at - piece.at);
-            start..start + 1
+        Some(piece) if piece.step > 0 => {
+            let start = piece.below + (at - piece.at) * piece.step;
+            start..start + piece.step
         }
         Some(piece) => piece.below..piece.below_end,
         None => at..at + 1,
@@ -109,7 +109,7 @@ fn below(level: &[Piece], at: usize) -> Range<usize> {
 
 fn copy(from: &[u8], span: Range<usize>, out: &mut Vec<u8>, level: &mut Vec<Piece>) {
     if !span.is_empty() {
-        level.push(Piece { at: out.len(), below: span.start, below_end: span.end, plain: true });
+        level.push(Piece { at: out.len(), below: span.start, below_end: span.end, step: 1 });
         out.extend_from_slice(&from[span]);
     }
 }
@@ -123,7 +123,7 @@ fn folded(text: &str) -> View {
     while at < bytes.len() {
         let plain = ascii_len(&bytes[at..]);
         if plain > 0 {
-            level.push(Piece { at: out.len(), below: at, below_end: at + plain, plain: true });
+            level.push(Piece { at: out.len(), below: at, below_end: at + plain, step: 1 });
             out.extend(bytes[at..at + plain].iter().map(u8::to_ascii_lowercase));
             at += plain;
         }
@@ -133,10 +133,15 @@ fn folded(text: &str) -> View {
             }
             let start = out.len();
             fold_into(c, &mut out);
-            if out.len() > start {
-                level.push(Piece { at: start, below: at, below_end: at + c.len_utf8(), plain: false });
+            let end = at + c.len_utf8();
+            // A word of such letters is one piece: most of them look like one of ours each.
+            let step = if out.len() - start == 1 { end - at } else { 0 };
+            match level.last_mut() {
+                Some(last) if step > 0 && last.step == step && last.below_end == at => last.below_end = end,
+                _ if out.len() > start => level.push(Piece { at: start, below: at, below_end: end, step }),
+                _ => {}
             }
-            at += c.len_utf8();
+            at = end;
         }
     }
     View { bytes: out, levels: vec![level] }

@@ -3,6 +3,8 @@
 //! joiners and selectors count for nothing, letters and brackets that look alike are the
 //! same. Called by `detect`; what a text *is* never changes here.
 
+use std::sync::OnceLock;
+
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
 
@@ -13,8 +15,54 @@ pub(super) const OTHER: u8 = 1;
 /// What stands for the flowers around the words of one family's tool calls.
 pub(super) const FLOWER: u8 = 2;
 
+/// Characters below this are looked up in what was found out about their block.
+const KNOWN_BELOW: usize = 0x3400;
+/// Characters of a block.
+const BLOCK_LEN: usize = 256;
+/// Longest look that is kept, in bytes; longer ones are found out each time.
+const LOOK_LEN_MAX: usize = 7;
+
+/// What one character looks like, and how long that is; a longer one than is kept has another length.
+type Look = ([u8; LOOK_LEN_MAX], u8);
+
+/// What was found out, block by block: the same for the life of the program.
+static KNOWN: [OnceLock<Box<[Look]>>; KNOWN_BELOW / BLOCK_LEN] =
+    [const { OnceLock::new() }; KNOWN_BELOW / BLOCK_LEN];
+
+fn find_out(block: usize) -> Box<[Look]> {
+    let look = |at: usize| {
+        let mut out = Vec::new();
+        let c = u32::try_from(block * BLOCK_LEN + at).ok().and_then(char::from_u32);
+        c.into_iter().for_each(|c| find_into(c, &mut out));
+        let mut look = [0; LOOK_LEN_MAX];
+        let len = out.len().min(LOOK_LEN_MAX);
+        look[..len].copy_from_slice(&out[..len]);
+        (look, u8::try_from(out.len()).unwrap_or(u8::MAX))
+    };
+    (0..BLOCK_LEN).map(look).collect()
+}
+
 /// Appends what `c` looks like; nothing at all when it can't be seen by itself.
 pub(super) fn fold_into(c: char, out: &mut Vec<u8>) {
+    let code = c as usize;
+    let known = KNOWN.get(code / BLOCK_LEN).map(|block| {
+        let block = block.get_or_init(|| find_out(code / BLOCK_LEN));
+        &block[code % BLOCK_LEN]
+    });
+    match known {
+        Some((look, 1)) if look[0] == OTHER && !c.is_ascii() => push_other(out),
+        Some((look, 1)) => out.push(look[0]),
+        Some((look, len)) if usize::from(*len) <= LOOK_LEN_MAX => {
+            // A run of what is no letter of ours goes on.
+            let goes_on = look[0] == OTHER && *len > 0 && out.last() == Some(&OTHER);
+            out.extend_from_slice(&look[usize::from(goes_on)..usize::from(*len)]);
+        }
+        _ => find_into(c, out),
+    }
+}
+
+/// As [`fold_into`], from the rules.
+fn find_into(c: char, out: &mut Vec<u8>) {
     if c.is_ascii() {
         out.push(c.to_ascii_lowercase() as u8);
     } else if is_plain(c) {
@@ -148,6 +196,18 @@ mod tests {
             ("\r\n\t", "\r\n\t"),
         ] {
             assert_eq!(folded(text), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_kept_of_a_character_is_what_the_rules_say() {
+        for before in [&b""[..], b"x", &[OTHER]] {
+            for c in '\0'..=char::MAX {
+                let (mut kept, mut found) = (before.to_vec(), before.to_vec());
+                fold_into(c, &mut kept);
+                find_into(c, &mut found);
+                assert_eq!(kept, found, "U+{:04X} after {before:?}", u32::from(c));
+            }
         }
     }
 
