@@ -201,6 +201,8 @@ struct RevokeView<'a> {
     name: &'a str,
     approved: bool,
     changed: bool,
+    /// Allow rules that stay, and count again once it is approved.
+    allow_rules: &'a [String],
 }
 
 /// `revoke S`
@@ -213,10 +215,23 @@ pub fn revoke(ctx: &Ctx, name: &str) -> Result<Answer, Failure> {
         let reason = format!("project {}", ctx.loaded.project_root.display());
         note_taken(ctx, Event::TrustRevoked, name, &[Change { reason, ..Change::default() }]);
     }
-    let human = if changed {
+    let mut human = if changed {
         format!("took the approval of {name} back; it waits for approval again")
     } else {
         format!("nothing to do: {name} had no approval in this project")
     };
-    Answer::new("callboard.revoke/1", &RevokeView { name, approved: false, changed }, human)
+    let left = rules_of(ctx, name);
+    if !left.is_empty() {
+        let tools = left.iter().filter_map(|rule| rule.split_once('/'));
+        let tools: Vec<String> = tools.map(|(_, tool)| shell_word(tool).to_string()).collect();
+        human.push_str(&ctx.clean(&format!(
+            "\nwhat you allowed it stays written down, and counts again once it is approved: {}; take it back \
+             with `callboard mcp allow {} {} --revoke`",
+            left.join(", "),
+            shell_word(name),
+            tools.join(" ")
+        )));
+    }
+    let view = RevokeView { name, approved: false, changed, allow_rules: &left };
+    Answer::new("callboard.revoke/1", &view, human)
 }

@@ -1,6 +1,7 @@
 //! Writes down what tools were pinned as: follows the books of the servers in a task of its own,
 //! gathered, soon after something was first seen and at the end. What another host wrote meanwhile
-//! stands, and is handed back to the server's actor.
+//! stands, and is handed back to the server's actor. While a tool is held it looks every second whether
+//! a person has accepted it elsewhere, or repaired its file.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
+use tokio::time::timeout;
 
 use crate::actors::directory::Directory;
 use crate::catalog::merge::Catalog;
@@ -20,6 +22,9 @@ use crate::transport::task::{self, Owned};
 
 /// Least time between two rounds of writing.
 const WRITE_GAP: Duration = Duration::from_millis(500);
+
+/// Time between two looks at the files of servers whose tools are held.
+const LOOK_GAP: Duration = Duration::from_secs(1);
 
 /// Where pins are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,18 +110,60 @@ impl Desk {
     async fn follow(mut self, mut ended: oneshot::Receiver<()>) {
         loop {
             self.write().await;
-            tokio::select! {
+            let held = self.held();
+            let news = async {
+                let changed = self.catalog.changed();
+                // Nobody can free what is not held: nothing is looked at then.
+                if held.is_empty() { Ok(changed.await) } else { timeout(LOOK_GAP, changed).await }
+            };
+            let news = tokio::select! {
                 biased;
                 // Also when the runtime is dropped without an end in order.
                 _ = &mut ended => break,
-                changed = self.catalog.changed() => if changed.is_err() { break },
+                news = news => news,
+            };
+            match news {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => break,
+                Err(_) => {
+                    self.look(held).await;
+                    continue;
+                }
             }
             self.write().await;
-            if tokio::time::timeout(WRITE_GAP, &mut ended).await.is_ok() {
+            if timeout(WRITE_GAP, &mut ended).await.is_ok() {
                 break;
             }
         }
         self.write().await;
+    }
+
+    /// The entries of which a tool is held.
+    fn held(&self) -> Vec<Arc<Entry>> {
+        let (catalog, directory) = (self.catalog.borrow(), self.directory.borrow());
+        let held = catalog.servers.iter().filter(|(_, server)| !server.held.is_empty());
+        held.filter_map(|(id, _)| Some(directory.entries.get(id)?.entry.clone())).collect()
+    }
+
+    /// Reads the books of these entries, and hands on what their files say now.
+    async fn look(&mut self, held: Vec<Arc<Entry>>) {
+        let at = self.at.clone();
+        let read = move || {
+            let books = held.iter().map(|entry| (entry.id.clone(), pins::load(&at.folder, &at.owner(entry))));
+            books.collect::<Vec<_>>()
+        };
+        let Ok(books) = tokio::task::spawn_blocking(read).await else { return };
+        for (id, file) in books {
+            if self.known.get(&id).is_some_and(|known| **known == file) {
+                continue;
+            }
+            let file = Arc::new(file);
+            self.known.insert(id.clone(), file.clone());
+            if let Some(server) = self.directory.borrow().entries.get(&id).and_then(|one| one.server.as_ref())
+            {
+                server.pins(file);
+            }
+        }
     }
 
     /// Writes the books that changed.

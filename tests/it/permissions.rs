@@ -104,6 +104,11 @@ fn nothing_of_a_project_runs_before_somebody_agreed_to_exactly_that() {
     // Whoever approves the edit sees what was allowed before it.
     let approved = home.run(&["mcp", "approve", "s", "-y", "--json"]).json(0);
     assert_eq!(approved["data"]["allow_rules"], json!(["s/count"]));
+    // Whoever takes the approval back sees what stays allowed, and how to take that back too.
+    let revoked = home.run(&["mcp", "revoke", "s"]);
+    assert!(revoked.expect(0).stdout.contains("`callboard mcp allow s count --revoke`"), "{revoked:?}");
+    home.run(&["mcp", "allow", "s", "count", "--revoke"]).expect(0);
+    assert_eq!(home.run(&["mcp", "revoke", "s", "--json"]).json(0)["data"]["allow_rules"], json!([]));
 }
 
 #[test]

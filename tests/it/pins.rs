@@ -265,6 +265,26 @@ async fn what_was_accepted_elsewhere_counts_after_a_reload() {
     runtime.shutdown().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_was_accepted_elsewhere_counts_in_a_host_that_runs() {
+    let home = tempfile::tempdir().unwrap();
+    fleet(home.path(), Stage::saying("one").server()).ready().await.shutdown().await;
+    let stage = Stage::saying("two");
+    let plan = fleet(home.path(), stage.server()).into_plan();
+    let runtime = Runtime::start(plan.clone()).await.unwrap();
+    runtime.settle(&[], std::time::Duration::from_secs(5)).await;
+    assert_held(ask(&runtime, "t").await);
+    let (before, generation) = (runtime.catalog().version, runtime.status()[0].generation);
+    let at = plan.pins.clone().unwrap();
+    let item = runtime.catalog().find(&"s".into(), callboard::call::ItemKind::Tool, "t").cloned().unwrap();
+    let pin = callboard::catalog::pin::Pin::of(&item.raw, "now", callboard::catalog::pin::By::Accepted);
+    pins::accept(&at.folder, &at.owner(&plan.servers.entries[0]), &[("t".to_owned(), pin)]).unwrap();
+    version_after(&runtime, before).await;
+    ask(&runtime, "t").await.unwrap();
+    assert_eq!(runtime.status()[0].generation, generation, "nothing restarted");
+    runtime.shutdown().await;
+}
+
 #[tokio::test]
 async fn six_hundred_tools_of_two_servers_are_all_listed_and_callable() {
     let [one, two] = runs("B142");

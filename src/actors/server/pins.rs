@@ -8,7 +8,7 @@ use super::call;
 use super::state::ServerState;
 use crate::call::{CallError, CallRequest, ItemKind};
 use crate::catalog::pin::Book;
-use crate::policy::access::held_refusal;
+use crate::policy::access::{held_cure, held_refusal};
 use crate::policy::lifecycle::Life;
 use crate::time;
 
@@ -107,19 +107,15 @@ impl ServerState {
 
     /// What is said of held tools in the view.
     pub(super) fn held_warning(&self) -> Option<String> {
-        let held = &self.catalog.held;
-        let listed: Vec<&str> =
-            held.keys().filter(|tool| self.args.spec.filter.keeps(tool)).map(String::as_str).collect();
+        let listed: Vec<_> =
+            self.catalog.held.iter().filter(|(tool, _)| self.args.spec.filter.keeps(tool)).collect();
+        let (first, why) = *listed.first()?;
         let more = listed.len().saturating_sub(NAMED_MAX);
-        let names = listed.iter().take(NAMED_MAX).copied().collect::<Vec<_>>().join(", ");
+        let names =
+            listed.iter().take(NAMED_MAX).map(|(tool, _)| tool.as_str()).collect::<Vec<_>>().join(", ");
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let (is, why) = match held.values().next()? {
-            _ if listed.is_empty() => return None,
-            why if listed.len() == 1 => ("is", why),
-            why => ("are", why),
-        };
-        let refusal = held_refusal(&self.args.spec.id, listed[0], why);
-        let fix = refusal.fix.unwrap_or_default();
-        Some(format!("{names}{more} {is} held: {}; {fix}", why.why()))
+        let (is, one) = if listed.len() == 1 { ("is", Some(first.as_str())) } else { ("are", None) };
+        let cure = held_cure(&self.args.spec.id, one, why);
+        Some(format!("{names}{more} {is} held: {}; {cure}", why.why()))
     }
 }

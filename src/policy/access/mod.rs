@@ -224,20 +224,24 @@ fn decide_tool(q: &Question<'_>, spec: &ServerSpec) -> Verdict {
 
 /// The refusal of an item that a pin holds: nothing allows it but a person who looked at it.
 pub fn held_refusal(server: &ServerId, tool: &str, held: &Held) -> Refusal {
-    let fix = match held {
-        Held::Unreadable { cure, .. } => cure.to_string(),
-        Held::Changed { .. } | Held::Full => {
-            // A name that a screen could obey is no part of a command.
-            let named = tool.bytes().all(|b| (0x20..0x7f).contains(&b));
-            let tool = if named { format!(" {}", shell_word(tool)) } else { String::new() };
-            format!("callboard mcp pin review {}{tool}", shell_word(server.as_str()))
-        }
-    };
     Refusal {
         code: ErrorCode::Held,
         rule: Rule::Held,
         text: format!("{tool} on {server} is held: {}", held.why()),
-        fix: Some(fix),
+        fix: Some(held_cure(server, Some(tool), held)),
+    }
+}
+
+/// What to do about one tool that is held, or about all of a server's.
+pub fn held_cure(server: &ServerId, tool: Option<&str>, held: &Held) -> String {
+    match held {
+        Held::Unreadable { cure, .. } => cure.to_string(),
+        Held::Changed { .. } | Held::Full => {
+            // A name that a screen could obey is no part of a command.
+            let named = tool.filter(|tool| tool.bytes().all(|b| (0x20..0x7f).contains(&b)));
+            let tool = named.map(|tool| format!(" {}", shell_word(tool))).unwrap_or_default();
+            format!("callboard mcp pin review {}{tool}", shell_word(server.as_str()))
+        }
     }
 }
 
