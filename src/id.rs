@@ -10,6 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
+/// The name of the server that is the host itself. No configured name has a colon.
+pub const BUILTINS: &str = "callboard:builtins";
+
 /// The name of one configured server, exactly as the configuration writes it.
 /// Identity is case-sensitive and never derived from an exposed name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -4,6 +4,7 @@
 
 pub mod actors;
 pub mod audit;
+pub mod builtins;
 pub mod call;
 pub mod catalog;
 pub mod cli;

@@ -42,7 +42,7 @@ use crate::config::diff::Change;
 use crate::config::host::AuditMode;
 use crate::config::load::{Env, Loaded};
 use crate::config::spec::{Entry, EntryState, NamingStyle, ServerSet};
-use crate::id::ServerId;
+use crate::id::{BUILTINS, ServerId};
 use crate::policy::outbound::Outbound;
 use crate::telemetry::Redaction;
 use crate::transport::guard::{self, Guarding};
@@ -239,6 +239,8 @@ pub struct Runtime {
     root: ActorRef<RootMsg>,
     broken: watch::Receiver<bool>,
     directory: watch::Receiver<Arc<Directory>>,
+    /// What the policy goes by.
+    gate: watch::Receiver<Arc<Gate>>,
     catalog: watch::Receiver<Arc<Catalog>>,
     memory: Option<PathBuf>,
     remembered: Revisions,
@@ -274,6 +276,7 @@ impl Runtime {
         let (directory_out, directory) = watch::channel(Arc::new(Directory::default()));
         let (broken_out, broken) = watch::channel(false);
         let notices = broadcast::channel(NOTICES_MAX).0;
+        let (gate_out, gate) = watch::channel(Arc::new(plan.gate()));
         let audit = plan.audit.as_ref().map(|audit| audit.start(plan.in_flight_max)).transpose()?;
         let args = RootArgs {
             registry: RegistryArgs {
@@ -284,7 +287,7 @@ impl Runtime {
             },
             in_flight_max: plan.in_flight_max,
             catalog: catalog.clone(),
-            gate: watch::channel(Arc::new(plan.gate())).0,
+            gate: gate_out,
             audit: audit.clone(),
             directory: directory_out,
             spawns: Spawns::new(plan.spawns_max),
@@ -316,6 +319,7 @@ impl Runtime {
             root,
             broken,
             directory,
+            gate,
             catalog,
             memory,
             remembered,
@@ -387,6 +391,16 @@ impl Runtime {
         let directory = self.directory.borrow();
         let pins = directory.entries.get(server).and_then(|entry| entry.pins.as_ref());
         pins.map(|pins| pins.borrow().clone()).unwrap_or_default()
+    }
+
+    /// What the policy goes by, as it changes.
+    pub fn gate_watch(&self) -> watch::Receiver<Arc<Gate>> {
+        self.gate.clone()
+    }
+
+    /// The directory as it changes.
+    pub fn directory_watch(&self) -> watch::Receiver<Arc<Directory>> {
+        self.directory.clone()
     }
 
     /// The directory, for those who follow single servers.
@@ -491,13 +505,15 @@ impl Runtime {
 
 /// What the tools of a plan's servers were pinned as.
 async fn books_of(plan: &RuntimePlan) -> Books {
-    pins::load(plan.pins.clone(), plan.servers.entries.clone()).await
+    let others = plan.servers.entries.iter().filter(|entry| entry.id.as_str() != BUILTINS);
+    pins::load(plan.pins.clone(), others.cloned().collect()).await
 }
 
 /// What is kept of the servers of a plan that may run. A file that can't be read is as none.
 async fn kept_of(plan: &RuntimePlan) -> KeptAll {
     let Some(folder) = plan.catalogs.clone() else { return KeptAll::new() };
-    let able = plan.servers.entries.iter().filter(|entry| matches!(entry.state, EntryState::Ready(_)));
+    let others = plan.servers.entries.iter().filter(|entry| entry.id.as_str() != BUILTINS);
+    let able = others.filter(|entry| matches!(entry.state, EntryState::Ready(_)));
     let entries: Vec<Entry> = able.cloned().collect();
     let read = tokio::task::spawn_blocking(move || kept::load(&folder, entries.iter()));
     read.await.unwrap_or_default()

@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 
 use super::merge::Conflict;
 use crate::config::spec::NamingStyle;
-use crate::id::ServerId;
+use crate::id::{BUILTINS, ServerId};
 
 /// Who a name belongs to: the configured server and the raw name as sent.
 pub type Identity = (ServerId, String);
@@ -60,6 +60,11 @@ pub fn assign(
     let rule = NamingRule { len_max: rule.len_max.clamp(NAME_LEN_MIN, NAME_LEN_MAX), ..rule };
     let mut out = Names::default();
     let mut used: HashSet<String> = rule.reserved.iter().cloned().collect();
+    // The host's own tools are called what they are called; nobody else gets these names.
+    for identity in identities.iter().filter(|(server, _)| server.as_str() == BUILTINS) {
+        used.insert(identity.1.clone());
+        out.given.insert(identity.clone(), identity.1.clone());
+    }
     let mut clashing = HashSet::new();
     if rule.style == NamingStyle::Bare {
         out.conflicts = clashes(rule, identities, &used);
@@ -67,7 +72,7 @@ pub fn assign(
         used.extend(clashing.iter().cloned());
     } else {
         for (identity, name) in remembered {
-            if rule.would_make(identity, name) && !used.contains(name) {
+            if !out.given.contains_key(identity) && rule.would_make(identity, name) && !used.contains(name) {
                 used.insert(name.clone());
                 if identities.contains(identity) {
                     out.given.insert(identity.clone(), name.clone());
@@ -133,7 +138,7 @@ fn clashes(
     reserved: &HashSet<String>,
 ) -> Vec<Conflict> {
     let mut claims: BTreeMap<String, Vec<Identity>> = BTreeMap::new();
-    for identity in identities {
+    for identity in identities.iter().filter(|(server, _)| server.as_str() != BUILTINS) {
         let name = rule.candidate(identity, 0);
         if !reserved.contains(&name) {
             claims.entry(name).or_default().push(identity.clone());

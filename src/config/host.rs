@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::builtins::BuiltinsSettings;
 use super::duration::{self, Unit};
-use super::expand::is_variable_name;
+use super::expand::{self, is_variable_name};
 use super::mode::{Mode, SpawnCheck};
 use super::raw::{BYTES_MAX, BYTES_MIN};
 use super::serve::ServeSettings;
@@ -69,6 +70,8 @@ pub struct HostSettings {
     pub spawn_allow: Vec<String>,
     /// `serve.*`
     pub serve: ServeSettings,
+    /// `builtins.*`, and of `serve.*` what the host's own tools go by.
+    pub builtins: BuiltinsSettings,
 }
 
 /// `display.color`
@@ -148,6 +151,7 @@ impl Default for HostSettings {
             spawn_check: SpawnCheck::Safe,
             spawn_allow: Vec::new(),
             serve: ServeSettings::default(),
+            builtins: BuiltinsSettings::default(),
         }
     }
 }
@@ -180,6 +184,10 @@ pub enum Kind {
     Paths,
     /// Any strings.
     Texts,
+    /// An absolute http or https URL, or nothing.
+    Url,
+    /// Where a secret is to be had, `${secret:NAME}` or `${VAR}`, or nothing; never the secret itself.
+    Reference,
 }
 
 /// A checked value of a key.
@@ -197,12 +205,15 @@ pub enum Setting {
     Bytes(u64),
     /// Strings.
     Texts(Vec<String>),
+    /// A string.
+    Text(String),
 }
 
 impl std::fmt::Display for Setting {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Word(word) => f.write_str(word),
+            Self::Text(text) => f.write_str(text),
             Self::Duration(duration) => f.write_str(&duration::to_word(*duration)),
             Self::Flag(flag) => write!(f, "{flag}"),
             Self::Count(count) => write!(f, "{count}"),
@@ -278,9 +289,10 @@ impl HostKey {
             (Kind::Variables | Kind::Folders | Kind::Paths | Kind::Texts, Value::Array(items)) => {
                 self.texts(texts(items).ok_or_else(|| "must be a list of strings".to_owned())?)
             }
-            (Kind::Word(_) | Kind::Duration | Kind::Interval | Kind::Bytes, Value::String(word)) => {
-                self.check_text(word)
-            }
+            (
+                Kind::Word(_) | Kind::Duration | Kind::Interval | Kind::Bytes | Kind::Url | Kind::Reference,
+                Value::String(word),
+            ) => self.check_text(word),
             _ => Err(format!("must be {}, not {}", self.wanted(), super::fields::kind(value))),
         }
     }
@@ -307,6 +319,12 @@ impl HostKey {
             Kind::Interval => interval(duration::from_word(text, Unit::Seconds)?),
             Kind::Count { .. } => self.whole(text.parse().map_err(|_| format!("must be {}", self.wanted()))?),
             Kind::Bytes => self.whole(duration::bytes_from_word(text)?),
+            Kind::Url if text.is_empty() || is_web_url(text) => Ok(Setting::Text(text.to_owned())),
+            // What is wrong may be the secret itself: it is not shown.
+            Kind::Reference if text.is_empty() || expand::reads(text).len() == 1 => {
+                Ok(Setting::Text(text.to_owned()))
+            }
+            Kind::Url | Kind::Reference => Err(format!("must be {}", self.wanted())),
             Kind::Variables | Kind::Folders | Kind::Paths | Kind::Texts => {
                 let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
                 self.texts(items.map(str::to_owned).collect())
@@ -351,6 +369,8 @@ impl HostKey {
             Kind::Folders => "a list of folders".into(),
             Kind::Paths => "a list of patterns of absolute paths".into(),
             Kind::Texts => "a list of strings".into(),
+            Kind::Url => "an absolute http or https URL without credentials".into(),
+            Kind::Reference => "a reference such as ${secret:NAME}, not the secret itself".into(),
         }
     }
 
@@ -363,7 +383,7 @@ impl HostKey {
                 let amount = |setting: &Setting| match setting {
                     Setting::Duration(duration) => duration.as_millis(),
                     Setting::Count(number) | Setting::Bytes(number) => u128::from(*number),
-                    Setting::Word(_) | Setting::Flag(_) | Setting::Texts(_) => u128::MAX,
+                    Setting::Word(_) | Setting::Flag(_) | Setting::Texts(_) | Setting::Text(_) => u128::MAX,
                 };
                 let height = |setting| match amount(setting) {
                     0 if zero_is_unlimited => u128::MAX,
@@ -391,6 +411,13 @@ fn is_path_glob(text: &str) -> bool {
 pub fn path_glob(text: &str) -> Option<globset::GlobMatcher> {
     let glob = globset::GlobBuilder::new(text).literal_separator(true).build();
     glob.ok().map(|glob| glob.compile_matcher())
+}
+
+/// A URL of the web, without a name or password in it.
+fn is_web_url(text: &str) -> bool {
+    url::Url::parse(text).is_ok_and(|url| {
+        matches!(url.scheme(), "http" | "https") && url.username().is_empty() && url.password().is_none()
+    })
 }
 
 /// The word for "never" of an interval.

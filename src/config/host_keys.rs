@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 
+use super::builtins::{BuiltinsChoice, SearchProvider};
 use super::host::{AuditMode, ColorChoice, HostKey, Kind, LogLevel, ProjectRule, Setting};
 use super::mode::{Mode, SpawnCheck};
 use super::raw::{COUNT_MAX, START_WORDS};
@@ -34,6 +35,20 @@ const MODE_WORDS: [(&str, Mode); 4] =
 const CHECK_WORDS: [(&str, SpawnCheck); 2] = [("safe", SpawnCheck::Safe), ("always", SpawnCheck::Always)];
 const SERVE_APPROVAL_WORDS: [(&str, ServeApproval); 2] =
     [("elicitation", ServeApproval::Elicitation), ("client", ServeApproval::Client)];
+
+const BUILTINS_WORDS: [(&str, BuiltinsChoice); 4] = [
+    ("auto", BuiltinsChoice::Auto),
+    ("all", BuiltinsChoice::All),
+    ("describe", BuiltinsChoice::Describe),
+    ("none", BuiltinsChoice::None),
+];
+const SEARCH_WORDS: [(&str, SearchProvider); 5] = [
+    ("off", SearchProvider::Off),
+    ("searxng", SearchProvider::SearXng),
+    ("tavily", SearchProvider::Tavily),
+    ("exa", SearchProvider::Exa),
+    ("duckduckgo", SearchProvider::DuckDuckGo),
+];
 
 fn word_of<T: Copy + PartialEq, const N: usize>(words: &[(&'static str, T); N], value: T) -> &'static str {
     words.iter().find(|(_, known)| *known == value).map_or("", |(word, _)| word)
@@ -344,6 +359,30 @@ pub const HOST_KEYS: &[HostKey] = &[
         .session_idle =
         *v),
     host_key!(
+        "serve.builtins",
+        Kind::Word(&["auto", "all", "describe", "none"]),
+        ProjectRule::Never,
+        Word,
+        |s| word_of(&BUILTINS_WORDS, s.builtins.choice),
+        |t, v| t.builtins.choice = value_of(&BUILTINS_WORDS, v).unwrap_or(t.builtins.choice)
+    ),
+    host_key!(
+        "serve.read_roots",
+        Kind::Folders,
+        ProjectRule::Never,
+        Texts,
+        |s| s.builtins.read_roots.iter().map(|folder| folder.to_string_lossy().into_owned()).collect(),
+        |t, v| t.builtins.read_roots = v.iter().map(PathBuf::from).collect()
+    ),
+    host_key!(
+        "serve.allow_writes",
+        Kind::Flag,
+        ProjectRule::Never,
+        Flag,
+        |s| s.builtins.allow_writes,
+        |t, v| t.builtins.allow_writes = *v
+    ),
+    host_key!(
         "serve.rate.per_second",
         ANY,
         ProjectRule::Never,
@@ -382,6 +421,54 @@ pub const HOST_KEYS: &[HostKey] = &[
         Texts,
         |s| s.serve.http_origins.clone(),
         |t, v| t.serve.http_origins.clone_from(v)
+    ),
+    host_key!(
+        "builtins.disabled",
+        Kind::Texts,
+        ProjectRule::Never,
+        Texts,
+        |s| s.builtins.disabled.clone(),
+        |t, v| { t.builtins.disabled.clone_from(v) }
+    ),
+    host_key!(
+        "builtins.allowed_paths",
+        Kind::Paths,
+        ProjectRule::Never,
+        Texts,
+        |s| s.builtins.allowed_paths.clone(),
+        |t, v| t.builtins.allowed_paths.clone_from(v)
+    ),
+    host_key!(
+        "builtins.blocked_paths",
+        Kind::Paths,
+        ProjectRule::Never,
+        Texts,
+        |s| s.builtins.blocked_paths.clone(),
+        |t, v| t.builtins.blocked_paths.clone_from(v)
+    ),
+    host_key!(
+        "builtins.web_search.provider",
+        Kind::Word(&["off", "searxng", "tavily", "exa", "duckduckgo"]),
+        ProjectRule::Never,
+        Word,
+        |s| word_of(&SEARCH_WORDS, s.builtins.search.provider),
+        |t, v| t.builtins.search.provider = value_of(&SEARCH_WORDS, v).unwrap_or(t.builtins.search.provider)
+    ),
+    host_key!(
+        "builtins.web_search.url",
+        Kind::Url,
+        ProjectRule::Never,
+        Text,
+        |s| s.builtins.search.url.clone(),
+        |t, v| { t.builtins.search.url.clone_from(v) }
+    ),
+    host_key!(
+        "builtins.web_search.key",
+        Kind::Reference,
+        ProjectRule::Never,
+        Text,
+        |s| s.builtins.search.key.clone(),
+        |t, v| { t.builtins.search.key.clone_from(v) }
     ),
 ];
 

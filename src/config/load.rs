@@ -27,10 +27,11 @@ pub use world::SecretSource;
 use super::approval::Approval;
 use super::approvals;
 use super::document::{self, Definition, Document, Form};
+use super::expand::expand;
 use super::host::HostSettings;
 use super::issue::{Issue, IssueCode, Severity};
 use super::merge::{self, Merge};
-use super::spec::{Scope, ServerSet, Source};
+use super::spec::{Scope, SecretText, ServerSet, Source};
 use super::validate::Context;
 use crate::config::rules::AllowRules;
 use crate::store::{self, FILE_BYTES_MAX};
@@ -148,6 +149,8 @@ pub struct Loaded {
     pub files: Vec<FileSeen>,
     /// Root of the project.
     pub project_root: PathBuf,
+    /// The key of `web_search`, expanded; `None` when there is none, or it can't be had.
+    pub search_key: Option<SecretText>,
     /// Callboard's own folder; without one nothing of the user's is read or written.
     pub home: Result<PathBuf, NoHome>,
 }
@@ -193,7 +196,10 @@ pub fn load(options: &LoadOptions) -> Loaded {
     issues.sort_by_key(|issue| std::cmp::Reverse(issue.severity));
     let context = Context { world: &machine, settings: &settings.settings, cwd: &options.cwd };
     let rules = Merge { context, project: &project_root, approvals: &approvals };
+    let (search_key, issue) = search_key(&settings.settings, &settings.provenance, &machine);
+    issues.extend(issue);
     let mut servers = merge::merge(&definitions, issues, rules);
+    servers.secrets.extend(search_key.clone());
     permits::spawning(&mut servers, &definitions, context);
     let sources = permits::Known { definitions: &definitions, all: options.project && !options.strict };
     let rules = permits::rules(&mut servers, home, &project_root, sources);
@@ -206,7 +212,37 @@ pub fn load(options: &LoadOptions) -> Loaded {
         approvals,
         files,
         project_root,
+        search_key,
         home: found,
+    }
+}
+
+/// The key of `web_search`, or why it can't be had.
+fn search_key(
+    settings: &HostSettings,
+    provenance: &[(&'static str, Source)],
+    machine: &Machine<'_>,
+) -> (Option<SecretText>, Option<Issue>) {
+    const NAME: &str = "builtins.web_search.key";
+    let written = &settings.builtins.search.key;
+    if written.is_empty() {
+        return (None, None);
+    }
+    match expand(written, machine) {
+        Ok(expanded) => (Some(SecretText::new(expanded.text)), None),
+        Err(error) => {
+            let source = provenance.iter().find(|(name, _)| *name == NAME);
+            let issue = source.map(|(_, source)| Issue {
+                severity: Severity::Warning,
+                code: IssueCode::Unset,
+                source: source.clone(),
+                position: None,
+                path: NAME.to_owned(),
+                message: error.to_string(),
+                fix: Some(error.fix()),
+            });
+            (None, issue)
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 pub mod approval;
 pub mod approvals;
 mod bounds;
+pub mod builtins;
 pub mod canonical;
 pub mod child_env;
 pub mod diff;

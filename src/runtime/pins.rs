@@ -16,7 +16,7 @@ use crate::catalog::merge::Catalog;
 use crate::catalog::pin::Book;
 use crate::config::load::Loaded;
 use crate::config::spec::Entry;
-use crate::id::ServerId;
+use crate::id::{BUILTINS, ServerId};
 use crate::transport::pins::{self, Owner};
 use crate::transport::task::{self, Owned};
 
@@ -172,7 +172,8 @@ impl Desk {
         self.catalog.borrow_and_update();
         let directory = self.directory.borrow().clone();
         let mut jobs = Vec::new();
-        for (id, one) in &directory.entries {
+        // The host's own tools are what this version makes them.
+        for (id, one) in directory.entries.iter().filter(|(id, _)| id.as_str() != BUILTINS) {
             let Some(book) = one.pins.as_ref().map(|pins| pins.borrow().clone()) else { continue };
             let is_new = self.known.get(id).map_or(!book.pins().is_empty(), |known| **known != *book);
             if is_new && !book.is_unreadable() {

@@ -106,11 +106,26 @@ impl Root {
     /// Writes a whole file in one step: 0600 if it is new, else with the rights that it has. The
     /// folder that it is in must be there; a link in its place is not followed.
     pub fn write(&self, path: &Path, content: &[u8]) -> Result<(), PathError> {
+        self.write_where(path, content, |_| None).map(drop)
+    }
+
+    /// As [`Root::write`], where `refuse` has no reason against the real path that it is given; returns
+    /// that path.
+    pub fn write_where(
+        &self,
+        path: &Path,
+        content: &[u8],
+        refuse: impl Fn(&Path) -> Option<&'static str>,
+    ) -> Result<PathBuf, PathError> {
         let inner = self.inner(path)?;
         let Some(name) = inner.file_name() else { return Err(PathError::NotRegular(path.to_path_buf())) };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let (folder, real) = self.reach(inner.parent().unwrap_or(Path::new("")), flags)?;
-        self.judge(&real.join(name), Purpose::Write)?;
+        let real = real.join(name);
+        self.judge(&real, Purpose::Write)?;
+        if let Some(why) = refuse(&real) {
+            return Err(PathError::Forbidden(real, why));
+        }
         let failed = |error: Errno| PathError::Io(path.to_path_buf(), error.into());
         let mode = match statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(old) if FileType::from_raw_mode(old.st_mode) == FileType::RegularFile => {
@@ -125,7 +140,8 @@ impl Root {
         if written.is_err() {
             let _ = unlinkat(&folder, &temporary, AtFlags::empty());
         }
-        written.and_then(|()| rustix::fs::fsync(&folder)).map_err(failed)
+        written.and_then(|()| rustix::fs::fsync(&folder)).map_err(failed)?;
+        Ok(real)
     }
 
     /// The part of a path below the folder, without a step up: what the kernel is asked for.

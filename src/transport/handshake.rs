@@ -328,6 +328,7 @@ pub(super) async fn ask(
 ) -> Result<Reply, ExchangeError> {
     let params = Bytes::from(params.to_string());
     let splice = RequestSplice {
+        session: None,
         id,
         method,
         params: &params,

@@ -127,6 +127,7 @@ fn params_leave_as_the_table_says() {
     assert!(cases.len() >= 8);
     for case in cases {
         let parts = splice::request(&RequestSplice {
+            session: None,
             id: 4242,
             method: "tools/call",
             params: &Bytes::from(case[1].clone()),

@@ -180,13 +180,8 @@ async fn closing_the_stream_cancels_a_modern_request_and_not_a_legacy_one() {
     let slow = json!({"name": "s__echo", "arguments": {"slow": true}});
     let mut old = Wire::open(&front).await;
     let id = old.session("2025-11-25").await;
-    old.send(
-        "POST",
-        "/mcp",
-        &[("Mcp-Session-Id", &id)],
-        &request(1, "tools/call", slow.clone()).to_string(),
-    )
-    .await;
+    old.send("POST", "/mcp", &[("Mcp-Session-Id", &id)], &request(1, "tools/call", slow.clone()).to_string())
+        .await;
     until("the call arrives", || tape.received("tools/call").len() == 1).await;
     drop(old);
     let mut new = Wire::open(&front).await;
@@ -256,10 +251,7 @@ async fn a_token_that_is_shown_must_count_and_a_removed_one_ends_its_sessions() 
     let opened = wire.post(&[("Authorization", &bearer)], &request(1, "initialize", init)).await;
     let id = opened.header("mcp-session-id").unwrap().to_owned();
     // The same user is another identity: the session is not there for it.
-    assert_eq!(
-        wire.post(&[("Mcp-Session-Id", &id)], &request(2, "ping", json!({}))).await.status,
-        404
-    );
+    assert_eq!(wire.post(&[("Mcp-Session-Id", &id)], &request(2, "ping", json!({}))).await.status, 404);
     tokens::remove(&path, "ci").unwrap();
     until("its session ends", || front.sessions() == 0).await;
     let refused = wire.ask("GET", "/healthz", &[("Authorization", &bearer)], "").await;

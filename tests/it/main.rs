@@ -9,6 +9,7 @@ mod arguments;
 mod asking;
 mod audited;
 mod breaker;
+mod builtins;
 mod calls;
 mod catalogs;
 mod cli;

@@ -250,6 +250,7 @@ fn start(submission: &Submission, go: &Go, server: &ServerId) -> Result<Exchange
     let id = go.link.next_id();
     let method = kind.method(name);
     let parts = splice::request(&RequestSplice {
+        session: (server.as_str() == crate::id::BUILTINS).then_some(request.session),
         id,
         method,
         params: &request.params,

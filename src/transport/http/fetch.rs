@@ -103,6 +103,7 @@ pub struct Fetcher {
     dialer: Arc<dyn Dialer>,
     tls: Arc<ClientConfig>,
     ports: Vec<u16>,
+    own: Option<url::Origin>,
 }
 
 impl fmt::Debug for Fetcher {
@@ -120,13 +121,21 @@ impl Fetcher {
 
     /// One over these: for tests, and for hosts that bring their own network.
     pub fn over(resolver: Arc<dyn Resolver>, dialer: Arc<dyn Dialer>, tls: ClientConfig) -> Self {
-        Self { resolver, dialer, tls: Arc::new(tls), ports: PORTS.to_vec() }
+        Self { resolver, dialer, tls: Arc::new(tls), ports: PORTS.to_vec(), own: None }
     }
 
     /// The same with these ports in place of [`PORTS`].
     #[must_use]
     pub fn with_ports(mut self, ports: Vec<u16>) -> Self {
         self.ports = ports;
+        self
+    }
+
+    /// The same with one origin that the user configured: it may be on any port of any host. What it
+    /// redirects to may not.
+    #[must_use]
+    pub fn trusting(mut self, own: &Url) -> Self {
+        self.own = Some(own.origin()).filter(url::Origin::is_tuple);
         self
     }
 
@@ -173,6 +182,9 @@ impl Fetcher {
     /// The addresses for one request. The name is looked up here and nowhere else, and what it
     /// stands for next time does not matter.
     async fn vetted(&self, url: &Url) -> Result<Vec<SocketAddr>, FetchError> {
+        if self.own.as_ref() == Some(&url.origin()) {
+            return self.configured(url).await;
+        }
         let (found, port): (Vec<IpAddr>, u16) = match destination(url, &self.ports)? {
             Destination::Address(address, port) => (vec![address], port),
             Destination::Name(name, port) => {
@@ -180,6 +192,21 @@ impl Fetcher {
                 let found = found.map_err(|error| FetchError::Network(format!("{name}: {error}")))?;
                 (addresses(&name, &found)?, port)
             }
+        };
+        Ok(found.into_iter().map(|address| SocketAddr::new(address, port)).collect())
+    }
+
+    /// The addresses of what the user configured.
+    async fn configured(&self, url: &Url) -> Result<Vec<SocketAddr>, FetchError> {
+        let port = url.port_or_known_default().unwrap_or(80);
+        let found = match url.host() {
+            Some(url::Host::Ipv4(address)) => vec![address.into()],
+            Some(url::Host::Ipv6(address)) => vec![address.into()],
+            Some(url::Host::Domain(name)) => {
+                let found = self.resolver.resolve(name.to_owned()).await;
+                found.map_err(|error| FetchError::Network(format!("{name}: {error}")))?
+            }
+            None => Vec::new(),
         };
         Ok(found.into_iter().map(|address| SocketAddr::new(address, port)).collect())
     }

@@ -300,6 +300,7 @@ pub fn splice(data: &[u8]) {
     };
     let params = Bytes::copy_from_slice(params);
     let request = RequestSplice {
+        session: None,
         id: 7,
         method: "tools/call",
         params: &params,

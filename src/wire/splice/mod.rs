@@ -11,7 +11,7 @@ mod edit;
 mod request;
 
 pub use answer::{AnswerSplice, answer};
-pub use request::{MetaRewrite, RequestSplice, SpliceError, request, with_meta};
+pub use request::{MetaRewrite, RequestSplice, SESSION, SpliceError, request, with_meta};
 
 use edit::{ROOM, Writer, push_quoted};
 

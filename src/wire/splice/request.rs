@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use super::edit::{Cut, Object, ROOM, SLICE_MIN, Writer, push_quoted, quoted};
 use super::{Parts, one_line};
+use crate::id::SessionId;
 use crate::wire::scan::{self, Cursor, DEPTH_MAX, ScanError};
 
 const META: &str = "_meta";
@@ -15,7 +16,10 @@ const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 const PROGRESS_TOKEN: &str = "progressToken";
-const META_KEYS: [&str; 4] = [PROGRESS_TOKEN, PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO];
+/// The session of the caller, for the tools of the host itself. Nobody else is told, and what a
+/// caller wrote under it never leaves.
+pub const SESSION: &str = "callboard/session";
+const META_KEYS: [&str; 5] = [PROGRESS_TOKEN, PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, SESSION];
 
 /// What is put into the `_meta` of an outgoing request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +69,8 @@ pub struct RequestSplice<'a> {
     pub progress: bool,
     /// The era's `_meta` keys.
     pub meta: &'a MetaRewrite,
+    /// The caller's session, for a server that is told; see [`SESSION`].
+    pub session: Option<SessionId>,
 }
 
 /// Why a request can't be spliced.
@@ -187,6 +193,9 @@ fn meta_wanted<'a>(s: &RequestSplice<'a>) -> Vec<(&'static str, Cow<'a, [u8]>)> 
     let mut wanted: Vec<(_, Cow<'a, [u8]>)> = Vec::with_capacity(META_KEYS.len());
     if s.progress {
         wanted.push((PROGRESS_TOKEN, s.id.to_string().into_bytes().into()));
+    }
+    if let Some(SessionId(session)) = s.session {
+        wanted.push((SESSION, session.to_string().into_bytes().into()));
     }
     if let MetaRewrite::Modern { revision, capabilities, client_info } = s.meta {
         wanted.push((PROTOCOL_VERSION, quoted(revision).into()));

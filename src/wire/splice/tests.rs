@@ -6,6 +6,7 @@ use crate::wire::scan::ScanError;
 
 fn splice<'a>(params: &'a Bytes, meta: &'a MetaRewrite) -> RequestSplice<'a> {
     RequestSplice {
+        session: None,
         id: 7,
         method: "tools/call",
         params,

@@ -3,8 +3,8 @@
 
 pub mod bad;
 pub mod client;
-pub mod http_client;
 mod files;
+pub mod http_client;
 mod peer;
 
 use std::collections::BTreeMap;

@@ -99,6 +99,7 @@ impl Rig {
         let id = self.link.next_id();
         let params = Bytes::from(params.to_owned());
         let request = RequestSplice {
+            session: None,
             id,
             method,
             params: &params,
