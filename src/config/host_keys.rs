@@ -428,7 +428,7 @@ pub const HOST_KEYS: &[HostKey] = &[
         ProjectRule::Never,
         Texts,
         |s| s.builtins.disabled.clone(),
-        |t, v| { t.builtins.disabled.clone_from(v) }
+        |t, v| t.builtins.disabled.clone_from(v)
     ),
     host_key!(
         "builtins.allowed_paths",
@@ -460,7 +460,7 @@ pub const HOST_KEYS: &[HostKey] = &[
         ProjectRule::Never,
         Text,
         |s| s.builtins.search.url.clone(),
-        |t, v| { t.builtins.search.url.clone_from(v) }
+        |t, v| t.builtins.search.url.clone_from(v)
     ),
     host_key!(
         "builtins.web_search.key",
@@ -468,7 +468,7 @@ pub const HOST_KEYS: &[HostKey] = &[
         ProjectRule::Never,
         Text,
         |s| s.builtins.search.key.clone(),
-        |t, v| { t.builtins.search.key.clone_from(v) }
+        |t, v| t.builtins.search.key.clone_from(v)
     ),
 ];
 
