@@ -12,6 +12,7 @@ use super::failure::Failure;
 use super::serve_args::ServeArgs;
 use super::serve_http;
 use super::session::interrupted;
+use crate::builtins::Builtins;
 use crate::config::load::{LoadOptions, load};
 use crate::config::spec::{EntryState, ServerSet, TransportSpec};
 use crate::runtime::{PinsAt, RuntimePlan};
@@ -27,7 +28,8 @@ pub async fn serve(ctx: &Ctx, args: &ServeArgs) -> Result<Done, Failure> {
     for error in ctx.source_errors() {
         tracing::warn!("{error}");
     }
-    let host = Host::start(plan(ctx, &ctx.options, args))
+    let builtins = Builtins::default();
+    let host = Host::start(plan(ctx, args, &builtins))
         .await
         .map_err(|e| Failure::new("internal", Exit::Unavailable, e.to_string()))?;
     if args.is_http() {
@@ -50,12 +52,13 @@ pub async fn serve(ctx: &Ctx, args: &ServeArgs) -> Result<Done, Failure> {
 }
 
 /// The plan of the host. The project's files count only where the user's own settings say so.
-fn plan(ctx: &Ctx, options: &LoadOptions, args: &ServeArgs) -> HostPlan {
+fn plan(ctx: &Ctx, args: &ServeArgs, builtins: &Builtins) -> HostPlan {
+    let options = &ctx.options;
     let read_project = ctx.loaded.settings.serve.read_project_mcp;
     let loaded = load(&LoadOptions { project: options.project && read_project, ..options.clone() });
     ctx.redaction.learn(&loaded.servers.secrets);
     let servers = without_ourselves(loaded.servers.clone(), std::env::current_exe().ok().as_deref());
-    let runtime = RuntimePlan {
+    let mut runtime = RuntimePlan {
         servers,
         guard: ctx.guard.clone(),
         pins: PinsAt::of(&loaded),
@@ -66,7 +69,8 @@ fn plan(ctx: &Ctx, options: &LoadOptions, args: &ServeArgs) -> HostPlan {
     if let Some(approval) = args.approval {
         settings.approval = approval.into();
     }
-    HostPlan::with(runtime, settings)
+    builtins.plan(&loaded, &mut runtime);
+    HostPlan { builtins: builtins.clone(), ..HostPlan::with(runtime, settings) }
 }
 
 /// Without entries that start a host again: it would serve itself, without end.
@@ -141,7 +145,7 @@ async fn attached(
 
 /// Reads the configuration again, and makes the servers equal to it.
 pub(super) async fn reload(ctx: &Ctx, args: &ServeArgs, host: &Arc<Host>) {
-    match host.reload(&plan(ctx, &ctx.options, args)).await {
+    match host.reload(&plan(ctx, args, host.builtins())).await {
         Ok(done) => tracing::info!(servers = done.servers.len(), "the configuration was read again"),
         Err(refused) => tracing::warn!("{}", ctx.clean(&refused.to_string())),
     }

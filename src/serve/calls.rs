@@ -17,6 +17,7 @@ use super::rounds::Flight;
 use super::sink::{Outgoing, Sink};
 use super::{asks, levels, refusal, rounds};
 use crate::actors::frontend::CALL_EVENTS_MAX;
+use crate::builtins::tool::Tool;
 use crate::call::{
     Asked, CallError, CallEvent, CallLimits, CallReply, CallRequest, ErrorCode, ItemKind, Origin, Phase,
     Target,
@@ -24,7 +25,7 @@ use crate::call::{
 use crate::catalog::items::Item;
 use crate::catalog::schema;
 use crate::catalog::violation;
-use crate::id::{CallId, ServerId};
+use crate::id::{BUILTINS, CallId, ServerId};
 use crate::transport::task;
 use crate::wire::envelope::{member, text};
 use crate::wire::era::Era;
@@ -123,12 +124,18 @@ pub(super) async fn forward(
     request: &Request,
     to: &Sink,
 ) -> Option<Outgoing> {
-    let Target::Direct { server, kind, .. } = &target else { return None };
+    let Target::Direct { server, kind, name } = &target else { return None };
     client.runs_at(&request.id, server);
     let tool = *kind == ItemKind::Tool;
     let refused = |error: &CallError| match tool {
         true => refusal::of_tool(client, &request.id, error),
         false => refusal::of_request(client, &request.id, error),
+    };
+    let answered = |reply: &CallReply| {
+        if tool {
+            client.keep_output(name, reply);
+        }
+        Some(answer(client, request, reply))
     };
     if let Err(wait) = client.take_turn() {
         let text = "too many requests of this client (serve.rate); nothing was sent";
@@ -150,10 +157,10 @@ pub(super) async fn forward(
             Flown::Landed(Ok(reply)) => reply,
         };
         if client.era() == Era::Modern || reply.is_error {
-            return Some(answer(client, request, &reply));
+            return answered(&reply);
         }
         match rounds::next_round(client, request, &reply, to).await {
-            None => return Some(answer(client, request, &reply)),
+            None => return answered(&reply),
             Some(Err(error)) => return Some(refused(&error)),
             Some(Ok(params)) => (flight, asked) = (takes_off(client, &target, request, params), Vec::new()),
         }
@@ -305,6 +312,15 @@ fn answer(client: &Client, request: &Request, reply: &CallReply) -> Outgoing {
 }
 
 impl Client {
+    /// Keeps a result for `last_output`, but for what that tool itself and its neighbours say.
+    fn keep_output(&self, tool: &str, reply: &CallReply) {
+        let server = reply.server.as_str();
+        let describes = server == BUILTINS && Tool::of(tool).is_some_and(Tool::describes);
+        if !describes && !reply.is_error {
+            self.host.builtins().outputs().keep(self.session(), server, tool, &reply.body());
+        }
+    }
+
     /// Checks the arguments of a call against the schema of the tool. A schema that can't be used
     /// checks nothing: the server decides.
     fn check(&self, server: &ServerId, item: &Item, name: &str, request: &Request) -> Result<(), CallError> {

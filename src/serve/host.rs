@@ -15,6 +15,7 @@ use super::view::View;
 use super::{approve, notes};
 use crate::actors::approvals::ApprovalsRef;
 use crate::actors::frontend::FrontendRef;
+use crate::builtins::Builtins;
 use crate::call::{CallLimits, CallRequest, Door, ItemKind, Target};
 use crate::catalog::items::ServerCatalog;
 use crate::catalog::merge::Catalog;
@@ -38,6 +39,8 @@ pub struct HostPlan {
     pub runtime: RuntimePlan,
     /// How they are served.
     pub serve: ServeSettings,
+    /// The host's own tools, when there are any: what they need of it. The same in every plan of a host.
+    pub builtins: Builtins,
 }
 
 impl HostPlan {
@@ -54,7 +57,7 @@ impl HostPlan {
             declared: declared(),
             ..runtime
         };
-        Self { runtime, serve }
+        Self { runtime, serve, builtins: Builtins::default() }
     }
 }
 
@@ -78,6 +81,8 @@ pub struct Host {
     redaction: Redaction,
     reserved: Vec<String>,
     pub(super) settings: ServeSettings,
+    /// Where the last result of each client is kept.
+    builtins: Builtins,
     pub(super) started: Monotonic,
     clients: Mutex<BTreeMap<SessionId, Arc<Client>>>,
     /// The last snapshot that was built.
@@ -104,6 +109,7 @@ impl Host {
         let reserved = plan.runtime.reserved.clone();
         let started = Monotonic::now();
         let runtime = Runtime::start(plan.runtime).await?;
+        plan.builtins.attach(&runtime);
         let notices = runtime.notices();
         let host = Arc::new(Self {
             frontend: runtime.frontend(),
@@ -112,6 +118,7 @@ impl Host {
             redaction,
             reserved,
             settings: plan.serve,
+            builtins: plan.builtins,
             started,
             clients: Mutex::default(),
             view: Mutex::default(),
@@ -173,6 +180,11 @@ impl Host {
         }
     }
 
+    /// What the host's own tools need of it, for the next plan.
+    pub fn builtins(&self) -> &Builtins {
+        &self.builtins
+    }
+
     /// All clients that are attached.
     pub fn clients(&self) -> Vec<Arc<Client>> {
         locked(&self.clients).values().cloned().collect()
@@ -187,6 +199,7 @@ impl Host {
     pub(super) fn forget(&self, client: &Client) {
         locked(&self.clients).remove(&client.session());
         self.approvals.end_session(client.session());
+        self.builtins.outputs().forget(client.session());
     }
 
     /// The way to call, for clients that came by this door.
