@@ -375,32 +375,11 @@ impl Runtime {
         self.catalog.borrow().clone()
     }
 
-    /// The merged catalogue, to follow.
-    pub fn catalog_watch(&self) -> watch::Receiver<Arc<Catalog>> {
-        self.catalog.clone()
-    }
-
-    /// What servers say from now on to nobody in particular. Who falls behind by more than
-    /// [`NOTICES_MAX`] loses the oldest, and is told how many.
-    pub fn notices(&self) -> broadcast::Receiver<Notice> {
-        self.notices.subscribe()
-    }
-
     /// What the tools of a server were pinned as.
     pub fn pins(&self, server: &ServerId) -> Arc<Book> {
         let directory = self.directory.borrow();
         let pins = directory.entries.get(server).and_then(|entry| entry.pins.as_ref());
         pins.map(|pins| pins.borrow().clone()).unwrap_or_default()
-    }
-
-    /// What the policy goes by, as it changes.
-    pub fn gate_watch(&self) -> watch::Receiver<Arc<Gate>> {
-        self.gate.clone()
-    }
-
-    /// The directory as it changes.
-    pub fn directory_watch(&self) -> watch::Receiver<Arc<Directory>> {
-        self.directory.clone()
     }
 
     /// The directory, for those who follow single servers.

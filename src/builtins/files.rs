@@ -66,15 +66,15 @@ impl Places {
     pub(super) fn read(&self, arguments: &Value, redaction: &Redaction) -> Result<Output, String> {
         let path = argument(arguments, "path")?;
         let bytes = self.each(|root| root.read(Path::new(path), FILE_BYTES_MAX))?;
+        if let [0xff, 0xfe, ..] | [0xfe, 0xff, ..] = bytes.as_slice() {
+            return Err(format!("{path}: UTF-16; only UTF-8 is read: convert it first"));
+        }
+        if bytes.contains(&0) {
+            return Err(format!("{path}: no text: it holds NUL bytes"));
+        }
         let text = String::from_utf8(bytes).map_err(|error| {
             let at = error.utf8_error().valid_up_to();
-            match error.as_bytes() {
-                [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
-                    format!("{path}: UTF-16; only UTF-8 is read: convert it first")
-                }
-                bytes if bytes.contains(&0) => format!("{path}: no text: it holds NUL bytes"),
-                _ => format!("{path}: not UTF-8 from byte {at} on; convert it first"),
-            }
+            format!("{path}: not UTF-8 from byte {at} on; convert it first")
         })?;
         // Before it is cut, so that no page begins or ends inside a secret.
         let mut structured = page(&redaction.text(&text), arguments)?;

@@ -68,7 +68,8 @@ Examples:
                                                  http://127.0.0.1:8931/mcp
 
 The servers of the project's files are served only with serve.read_project_mcp. SIGHUP reads the
-configuration again, SIGTERM lets running calls end first.";
+configuration again, SIGTERM lets running calls end first. The host's own tools (serve.builtins) are
+served beside them; `mcp tools` and `mcp call` know configured servers only.";
 
 pub(super) const EXPLAIN: &str = "\
 Examples:

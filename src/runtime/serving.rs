@@ -1,15 +1,43 @@
 //! What the edges that serve clients need besides calls: the revision that a server speaks, and a limit
 //! per client.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::{broadcast, watch};
+
 use super::Runtime;
+use crate::actors::approvals::Gate;
+use crate::actors::directory::Directory;
 use crate::actors::server::limit::RateLimit;
+use crate::call::Notice;
+use crate::catalog::merge::Catalog;
 use crate::config::spec::Rate;
 use crate::id::ServerId;
 use crate::wire::era::Revision;
 
 impl Runtime {
+    /// The merged catalogue, to follow.
+    pub fn catalog_watch(&self) -> watch::Receiver<Arc<Catalog>> {
+        self.catalog.clone()
+    }
+
+    /// What servers say from now on to nobody in particular. Who falls behind by more than
+    /// [`NOTICES_MAX`](crate::call::NOTICES_MAX) loses the oldest, and is told how many.
+    pub fn notices(&self) -> broadcast::Receiver<Notice> {
+        self.notices.subscribe()
+    }
+
+    /// What the policy goes by, as it changes.
+    pub fn gate_watch(&self) -> watch::Receiver<Arc<Gate>> {
+        self.gate.clone()
+    }
+
+    /// The directory as it changes.
+    pub fn directory_watch(&self) -> watch::Receiver<Arc<Directory>> {
+        self.directory.clone()
+    }
+
     /// The revision that a server speaks, as soon as one was agreed upon.
     pub fn revision_of(&self, server: &ServerId) -> Option<Revision> {
         let directory = self.directory.borrow();

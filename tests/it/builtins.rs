@@ -80,7 +80,7 @@ async fn a_host_without_servers_offers_all_that_reads_and_one_with_servers_what_
     let wanted =
         ["describe_capabilities", "describe_tool", "last_output", "calculate", "read_text", "get_page_title"];
     assert_eq!(names(&runtime), wanted);
-    let (runtime, _) = place.start(Fleet::default().with(spec("s"), good)).await;
+    let (runtime, _) = place.start(Fleet::default().with(spec("s"), quick)).await;
     assert_eq!(names(&runtime)[..3], wanted[..3]);
     assert!(names(&runtime)[3..].iter().all(|name| name.starts_with("mcp__s__")));
     let none = Place::new("[serve]\nbuiltins = \"none\"");
@@ -127,7 +127,7 @@ async fn a_write_needs_the_setting_the_policy_and_the_paths() {
     assert!(names(&runtime).contains(&"write_file".to_owned()));
     let arguments = json!({"path": "a.txt", "content": "x"});
     let error = ask(&runtime, 1, "write_file", arguments.clone()).await.unwrap_err();
-    assert_eq!(error.code, ErrorCode::ApprovalRequired);
+    assert_eq!(error.code, ErrorCode::NeedsApproval);
     let root = std::fs::canonicalize(place.root()).unwrap();
     let blocked = format!("{}/blocked/**", root.display());
     let open = Place { home: tempfile::tempdir().unwrap(), root: place.root };
@@ -192,7 +192,7 @@ async fn what_is_there_is_described_live_and_without_secrets() {
         "[builtins.web_search]\nprovider = \"tavily\"\nkey = \"${SEARCH_KEY}\"\n[serve]\nbuiltins = \"all\"";
     let place = Place::new(settings);
     place.file("leak.txt", "the key is sk-very-secret-99.");
-    let (runtime, _) = place.start(Fleet::default().with(spec("s"), good)).await;
+    let (runtime, _) = place.start(Fleet::default().with(spec("s"), quick)).await;
     let all = use_tool(&runtime, "describe_capabilities", json!({})).await.unwrap();
     assert_eq!(
         (all["servers"][0]["name"].as_str(), all["servers"][0]["state"].as_str()),
@@ -212,7 +212,7 @@ async fn what_is_there_is_described_live_and_without_secrets() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn both_eras_are_spoken_and_calls_run_side_by_side() {
+async fn calls_run_side_by_side_and_what_went_wrong_can_be_read() {
     let place = Place::new("");
     let (runtime, _) = place.start(Fleet::default()).await;
     let calls = (0..40).map(|n| {

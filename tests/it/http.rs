@@ -119,6 +119,7 @@ async fn call_with(
     let id = connection.link.next_id();
     let params = Bytes::from(format!(r#"{{"name":"{tool}","arguments":{arguments}}}"#));
     let parts = splice::request(&RequestSplice {
+        session: None,
         id,
         method: "tools/call",
         params: &params,

@@ -132,7 +132,8 @@ fn a_hangup_reads_the_configuration_again() {
     to.write_all(WELCOME.as_bytes()).unwrap();
     answer(&mut lines, 0);
     to.write_all(line(1, "tools/list", &json!({})).as_bytes()).unwrap();
-    assert_eq!(answer(&mut lines, 1)["result"]["tools"], json!([]));
+    let tools = answer(&mut lines, 1)["result"]["tools"].clone();
+    assert!(!tools.to_string().contains("notes__"), "{tools}");
     notes(&home);
     kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
     let told: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
