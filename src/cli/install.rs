@@ -20,8 +20,8 @@ use crate::clients::files::{self, Kept, Record, hash};
 use crate::clients::ours::{self, is_ours};
 use crate::clients::rewrite::{self, Change};
 use crate::config::edit::{Target, stays_inside};
-use crate::config::effective::state_word;
 use crate::config::literal::credentials;
+use crate::config::spec::EntryState;
 use crate::id::shell_word;
 use crate::shaping::redact::Redactor;
 use crate::store::{self, FILE_BYTES_MAX, Lock, Mode};
@@ -156,7 +156,7 @@ fn split_names(ctx: &Ctx, plan: &[Planned]) -> Vec<String> {
     let is_on = |one: &&Planned| one.entry.get("disabled").is_none_or(|off| off != true);
     let coming = plan.iter().filter(|one| one.state.is_here()).filter(is_on).map(|one| one.name.clone());
     let mut names: Vec<String> = coming.collect();
-    let here = ctx.loaded.servers.entries.iter().filter(|entry| state_word(entry) == "ready");
+    let here = ctx.loaded.servers.entries.iter().filter(|entry| matches!(entry.state, EntryState::Ready(_)));
     for entry in here {
         if !names.iter().any(|name| name == entry.id.as_str()) {
             names.push(entry.id.as_str().to_owned());

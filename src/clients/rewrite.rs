@@ -101,3 +101,86 @@ fn descend(top: &CstObject, place: &[String]) -> Option<CstObject> {
 fn named(object: &CstObject, name: &str) -> Vec<CstObjectProp> {
     object.properties().into_iter().filter(|prop| prop.decoded_name().as_deref() == Some(name)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn ours() -> Change {
+        Change {
+            take: Vec::new(),
+            put: vec![("callboard".to_owned(), json!({"command": "c", "args": ["--mcp-serve"]}))],
+        }
+    }
+
+    fn gone(client: Client) -> Change {
+        Change { take: vec![(vec![client.key().to_owned()], "callboard".to_owned())], put: Vec::new() }
+    }
+
+    /// A piece between two things in JSON, and one above a table in TOML.
+    fn remark(style: u8) -> (&'static str, &'static str) {
+        [(" ", ""), ("\n  // a remark\n  ", "# a remark\n"), ("\t/* more */ ", "\n"), ("\r\n\t", "\n# ü\n\n")]
+            [usize::from(style % 4)]
+    }
+
+    fn json_text(styles: &[u8]) -> String {
+        let entries: Vec<String> = styles
+            .iter()
+            .enumerate()
+            .map(|(n, style)| {
+                format!("{0}\"s{n}\":{0}{{\"command\": \"c{n}\",{0}\"x\": [1.50, ]}}", remark(*style).0)
+            })
+            .collect();
+        let end = remark(styles.len() as u8).0;
+        format!("{end}{{\"a\": 1,{end}\"mcpServers\": {{{}{end}}},{end}\"b\": {{}}}}{end}", entries.join(","))
+    }
+
+    fn toml_text(styles: &[u8]) -> String {
+        let entries: Vec<String> = styles
+            .iter()
+            .enumerate()
+            .map(|(n, style)| format!("{}[mcp_servers.s{n}] # t{n}\ncommand = 'c{n}'\n", remark(*style).1))
+            .collect();
+        format!("# first\na = 1\n{}\n[other] # last\nb = 0x10\n", entries.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn what_comes_and_goes_leaves_every_line_of_others(styles in proptest::collection::vec(0u8..4, 0..4)) {
+            for (client, text) in [(Client::Cursor, json_text(&styles)), (Client::Codex, toml_text(&styles))] {
+                let with = apply(client, &text, &ours()).unwrap();
+                let back = apply(client, &with, &gone(client)).unwrap();
+                let before = document::whole(client, &text).unwrap();
+                prop_assert_eq!(document::whole(client, &back).unwrap(), before);
+                for line in text.lines().map(str::trim).filter(|line| line.contains("remark") || line.contains('#') || line.contains("0x10")) {
+                    prop_assert!(with.contains(line) && back.contains(line), "{line:?} is gone from\n{with}\nor\n{back}");
+                }
+                prop_assert_eq!(&apply(client, &with, &ours()).unwrap(), &with);
+            }
+        }
+
+        #[test]
+        fn entries_that_go_take_nobody_with_them(styles in proptest::collection::vec(0u8..4, 1..4), at in 0usize..4) {
+            let name = format!("s{}", at % styles.len());
+            for (client, text) in [(Client::Cursor, json_text(&styles)), (Client::Codex, toml_text(&styles))] {
+                let mut change = ours();
+                change.take.push((vec![client.key().to_owned()], name.clone()));
+                let after = document::whole(client, &apply(client, &text, &change).unwrap()).unwrap();
+                let mut before = document::whole(client, &text).unwrap();
+                let map = before[client.key()].as_object_mut().unwrap();
+                map.shift_remove(&name);
+                map.insert("callboard".to_owned(), change.put[0].1.clone());
+                prop_assert_eq!(after, before);
+            }
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in ".{0,60}") {
+            for client in [Client::Cursor, Client::Codex] {
+                let _ = apply(client, &text, &ours());
+            }
+        }
+    }
+}
