@@ -188,6 +188,7 @@ fn requesting(frame: &Bytes) -> Duration {
     let params = Bytes::from([br#"{"name":"a__b","arguments":"#, &frame[..], b"}"].concat());
     best(frame, || {
         let parts = splice::request(&RequestSplice {
+            session: None,
             id: 7,
             method: "tools/call",
             params: &params,

@@ -62,8 +62,11 @@ impl fmt::Display for Fault {
 
 type Outcome = Result<Number, Fault>;
 
+/// A function of one number, and its name.
+type Function = (&'static str, fn(f64) -> f64);
+
 /// The functions that take one number.
-const FUNCTIONS: [(&str, fn(f64) -> f64); 17] = [
+const FUNCTIONS: [Function; 17] = [
     ("sqrt", f64::sqrt),
     ("cbrt", f64::cbrt),
     ("exp", f64::exp),

@@ -283,8 +283,9 @@ fn page(text: &str, arguments: &Value) -> Result<Value, String> {
     if offset > text.len() {
         return Err(format!("offset {offset} is behind the end: there are {} bytes", text.len()));
     }
-    let from = text.floor_char_boundary(offset);
-    let to = text.floor_char_boundary((from + limit).min(text.len()));
+    let boundary = |at: usize| (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+    let from = boundary(offset);
+    let to = boundary((from + limit).min(text.len()));
     Ok(json!({
         "offset": from, "bytes": to - from, "total_bytes": text.len(),
         "next_offset": (to < text.len()).then_some(to), "text": &text[from..to],

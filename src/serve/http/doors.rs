@@ -171,13 +171,20 @@ pub fn is_json(headers: &HeaderMap) -> bool {
     json && utf8 && !packed
 }
 
-/// The one value of a header; `Err` when it is there more than once, or no text.
-pub fn one<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, ()> {
+/// A header that is there more than once, or is no text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unclear;
+
+/// The one value of a header.
+///
+/// # Errors
+/// When it is there more than once, or is no text.
+pub fn one<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Unclear> {
     let mut all = headers.get_all(name).iter();
     match (all.next(), all.next()) {
         (None, _) => Ok(None),
-        (Some(value), None) => value.to_str().map(Some).map_err(|_| ()),
-        (Some(_), Some(_)) => Err(()),
+        (Some(value), None) => value.to_str().map(Some).map_err(|_| Unclear),
+        (Some(_), Some(_)) => Err(Unclear),
     }
 }
 

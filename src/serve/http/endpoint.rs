@@ -60,7 +60,7 @@ fn bad(id: &[u8], text: &str) -> Reply {
 /// The session that the headers name.
 fn session(front: &Front, pass: &Pass, headers: &HeaderMap, id: &[u8]) -> Result<Arc<Session>, Reply> {
     let named = doors::one(headers, SESSION_HEADER)
-        .map_err(|()| bad(id, "Mcp-Session-Id is there more than once, or is no text"))?
+        .map_err(|_| bad(id, "Mcp-Session-Id is there more than once, or is no text"))?
         .ok_or_else(|| reply::refusal(StatusCode::BAD_REQUEST, id, REFUSED, NO_SESSION))?;
     let found = front.sessions.get(named, &pass.caller.identity);
     let session = found.ok_or_else(|| reply::refusal(StatusCode::NOT_FOUND, id, REFUSED, UNKNOWN_SESSION))?;
@@ -96,7 +96,7 @@ fn get(front: &Front, pass: &Pass, headers: &HeaderMap) -> Result<Reply, Reply> 
     }
     let session = session(front, pass, headers, b"null")?;
     let last = doors::one(headers, "last-event-id")
-        .map_err(|()| bad(b"null", "Last-Event-ID is there more than once, or is no text"))?;
+        .map_err(|_| bad(b"null", "Last-Event-ID is there more than once, or is no text"))?;
     let reader = match last.filter(|id| !id.is_empty()) {
         Some(id) => EventId::parse(id).and_then(|id| session.resume(id)).ok_or_else(|| {
             let text = "what follows this Last-Event-ID is not kept any more; open the stream without it";

@@ -54,7 +54,7 @@ impl Clash {
 /// When header and body name different eras, or a revision that we do not speak.
 pub fn era(headers: &HeaderMap, method: &str, params: &[u8], session: bool) -> Result<Era, Clash> {
     let header = doors::one(headers, VERSION_HEADER)
-        .map_err(|()| Clash::mismatch("MCP-Protocol-Version is there more than once"))?;
+        .map_err(|_| Clash::mismatch("MCP-Protocol-Version is there more than once"))?;
     let meta = envelope::member(params, "_meta").map(|span| &params[span]);
     let body = meta.and_then(|meta| Some(envelope::text(&meta[envelope::member(meta, VERSION_META)?])));
     let body = match body {
@@ -103,7 +103,7 @@ pub fn complete(params: &[u8]) -> Result<(), Clash> {
 pub fn agree(headers: &HeaderMap, method: &str, params: &[u8]) -> Result<(), Clash> {
     let one = |name: &'static str| {
         doors::one(headers, name)
-            .map_err(|()| Clash::mismatch(format!("{name} is there more than once, or is no text")))
+            .map_err(|_| Clash::mismatch(format!("{name} is there more than once, or is no text")))
     };
     match one("mcp-method")? {
         Some(named) if named == method => {}

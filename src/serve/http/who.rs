@@ -86,7 +86,7 @@ impl Gate {
         match doors::one(headers, AUTHORIZATION.as_str()) {
             Ok(None) if peer == Some(self.uid) => Ok(Pass { caller: Caller::same_user(), print: None }),
             Ok(None) => Err(Stranger::Nameless),
-            Err(()) => Err(Stranger::BadToken),
+            Err(_) => Err(Stranger::BadToken),
             Ok(Some(line)) => {
                 let token = line.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
                 let (_, token) = token.ok_or(Stranger::BadToken)?;
