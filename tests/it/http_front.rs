@@ -64,6 +64,9 @@ async fn a_foreign_host_or_origin_is_refused_on_every_method_and_path_before_any
     assert_eq!((front.sessions(), tape.received("tools/call").len()), (0, before));
 }
 
+/// Method, path, headers, body, and the status.
+type Misuse<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], &'a str, u16);
+
 #[tokio::test]
 async fn each_misuse_has_the_code_that_clients_expect() {
     let (_host, front, _) = serving().await;
@@ -72,7 +75,7 @@ async fn each_misuse_has_the_code_that_clients_expect() {
     let list = request(1, "tools/list", json!({})).to_string();
     let mine = ("Mcp-Session-Id", id.as_str());
     let other = ("Mcp-Session-Id", "AAAA");
-    let table: [(&str, &str, &[(&str, &str)], &str, u16); 17] = [
+    let table: [Misuse<'_>; 17] = [
         ("POST", "/mcp", &[mine], &list, 200),
         ("POST", "/mcp", &[], &list, 400),
         ("POST", "/mcp", &[other], &list, 404),

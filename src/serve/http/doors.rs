@@ -171,14 +171,14 @@ pub fn is_json(headers: &HeaderMap) -> bool {
     json && utf8 && !packed
 }
 
-/// A header that is there more than once, or is no text.
+/// A header is there more than once, or is no text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unclear;
 
 /// The one value of a header.
 ///
 /// # Errors
-/// When it is there more than once, or is no text.
+/// When it has no one value.
 pub fn one<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Unclear> {
     let mut all = headers.get_all(name).iter();
     match (all.next(), all.next()) {
