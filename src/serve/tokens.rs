@@ -348,5 +348,4 @@ impl TokenBook {
 }
 
 #[cfg(test)]
-#[path = "tokens_tests.rs"]
 mod tests;

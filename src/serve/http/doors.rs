@@ -189,5 +189,4 @@ pub fn one<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Un
 }
 
 #[cfg(test)]
-#[path = "doors_tests.rs"]
 mod tests;

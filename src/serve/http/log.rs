@@ -263,5 +263,4 @@ impl Drop for Reader {
 }
 
 #[cfg(test)]
-#[path = "log_tests.rs"]
 mod tests;
