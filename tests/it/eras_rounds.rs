@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use callboard::config::spec::{Protocol, ServerSpec};
-use callboard::serve::{Host, ServeSettings};
+use callboard::serve::{Caller, ClientEra, Host, Identity, Leave, Outgoing, ServeSettings, Sink};
 use serde_json::{Value, json};
 
 use crate::support::client::{Raw, host, said};
@@ -337,4 +337,101 @@ async fn a_capability_that_a_modern_server_misses_is_named_to_its_client() {
     let refused = client.ask_modern("tools/call", json!({"name": "s__echo", "arguments": {}})).await;
     assert_eq!(code(&refused), -32021);
     assert_eq!(refused["error"]["data"], json!({"requiredCapabilities": {"sampling": {}}}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_with_a_url_is_put_to_clients_that_declare_it() {
+    const URL: &str = r#"{"u":{"method":"elicitation/create","params":{"mode":"url","url":"https://a.example","elicitationId":"1","message":"look"}}}"#;
+    let ask = r#"{"jsonrpc":"2.0","id":"u","method":"elicitation/create","params":{"mode":"url","url":"https://a.example","elicitationId":"1","message":"look"}}"#;
+    let legacy = move |message: &Value, wire: &Wire| {
+        if good(message, wire) {
+            return;
+        }
+        if method_of(message) == "tools/call" {
+            wire.line(ask);
+        }
+    };
+    // A modern client of a legacy server: it is told, in the same words.
+    let host_of_legacy = host(Fleet::default().with(spec("s"), legacy), |_| {}).await;
+    for (can, told) in [(json!({"url": {}}), true), (json!({"form": {}}), false)] {
+        let mut client = Raw::attach(&host_of_legacy);
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {"elicitation": can},
+        });
+        let params = json!({"name": "s__echo", "arguments": {}, "_meta": meta});
+        client.request(1, "tools/call", params).await;
+        if told {
+            let asked = client.answer(1).await;
+            let first =
+                asked["result"]["inputRequests"].as_object().unwrap().values().next().unwrap().clone();
+            assert_eq!(first["params"]["url"], "https://a.example");
+        } else {
+            idle().await;
+            assert_eq!(client.client.running(), 1, "it is not asked, and the call goes on");
+        }
+    }
+    // A legacy client of a modern server: asked if it declares it, and else declined for.
+    for (can, asked) in [(json!({"url": {}}), true), (json!({"form": {}}), false)] {
+        let fleet = Fleet::default().with(modern_spec(), asks_by_result(1, URL));
+        let host = host(fleet, |_| {}).await;
+        let mut client = Raw::legacy(&host, json!({"elicitation": can})).await;
+        client.request(1, "tools/call", json!({"name": "s__echo", "arguments": {}})).await;
+        let mut wanted = json!({"action": "decline"});
+        if asked {
+            let question = client.told("elicitation/create").await;
+            assert_eq!(question["params"]["elicitationId"], "1");
+            wanted = json!({"action": "accept"});
+            client.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": wanted})).await;
+        }
+        let done = client.answer(1).await;
+        assert_eq!(serde_json::from_str::<Value>(said(&done)).unwrap(), json!({"u": wanted}));
+    }
+}
+
+/// One modern request without a connection, as each of HTTP is: its client is gone with the answer.
+async fn passing(host: &Arc<Host>, identity: Identity, mut params: Value) -> Value {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+    });
+    let client = host.open(Caller { identity, ..Caller::same_user() }, ClientEra::Modern);
+    let (sink, mut outlet) = Sink::pair();
+    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    client.accept(request.to_string().into(), &sink);
+    let answer = loop {
+        if let Outgoing::Answer(parts) = outlet.next().await.unwrap() {
+            break serde_json::from_slice(&parts.to_bytes()).unwrap();
+        }
+    };
+    client.leave(Leave::Gone);
+    answer
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_connection_the_same_identity_comes_back_and_no_other() {
+    let tape = Tape::default();
+    let host = legacy_host(&tape).await;
+    let token = |name: &str| Identity::Token(name.into());
+    let asked = passing(&host, token("a"), json!({"name": "s__echo", "arguments": {}})).await;
+    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+    let right = again(&json!({}), &asked, &accept("me"));
+    for other in [token("b"), Identity::SameUser] {
+        assert_eq!(code(&passing(&host, other, right.clone()).await), -32602);
+    }
+    let done = passing(&host, token("a"), right).await;
+    let heard: Vec<Value> = serde_json::from_str(said(&done)).unwrap();
+    assert_eq!(heard[0]["result"], accept("me"));
+    assert!(tape.received("notifications/cancelled").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_no_object_is_refused_and_the_call_still_waits() {
+    let host = legacy_host(&Tape::default()).await;
+    let mut client = Raw::attach(&host);
+    let asked = call(&mut client, json!({"name": "s__echo", "arguments": {}})).await;
+    let refused = call(&mut client, again(&json!({}), &asked, &json!(5))).await;
+    assert_eq!(code(&refused), -32602, "{refused}");
+    let done = call(&mut client, again(&json!({}), &asked, &accept("a"))).await;
+    assert_eq!(done["result"]["resultType"], "complete");
 }

@@ -28,6 +28,7 @@ mod deadlines;
 mod demo;
 mod eras_cells;
 mod eras_rounds;
+mod eras_table;
 mod fencing;
 mod floors;
 mod following;

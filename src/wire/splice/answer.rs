@@ -78,8 +78,8 @@ fn to_modern(result: &[u8], base: usize, method: &str) -> Option<Cut> {
 /// Takes out what breaks clients of the legacy era.
 fn to_legacy(result: &[u8], base: usize, method: &str) -> Vec<Cut> {
     let of_tool = method == "tools/call";
-    let may_change = may_have(result, era::RESULT_TYPE) || (of_tool && may_have(result, STRUCTURED));
-    if !may_change {
+    let touched = may_have(result, era::RESULT_TYPE) || of_tool && may_have(result, STRUCTURED);
+    if !touched {
         return Vec::new();
     }
     let keys = [era::RESULT_TYPE, STRUCTURED, CONTENT];
