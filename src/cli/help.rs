@@ -35,7 +35,7 @@ Examples:
   callboard mcp why fs                           whose fault it is, and the cure
   callboard mcp tools fs                         what a server offers
   callboard mcp call fs list_directory path=.    use it
-  callboard --mcp-serve                          serve all of them as one to an MCP client
+  callboard --mcp-serve                          serve them as one to a client
   callboard doctor                               what is wrong, and the cure
 
 Exit codes:
@@ -63,7 +63,6 @@ Examples:
   callboard --mcp-serve --only 'fs' --only 'git/git_log'
                                                  a part: servers, server/item, exposed names
   callboard --mcp-serve --approval client        the client asks its user by itself
-  callboard --mcp-serve --log-level info         log lines, on stderr
   callboard --mcp-http                           over HTTP, at
                                                  http://127.0.0.1:8931/mcp
 

@@ -10,21 +10,12 @@ use super::exit::Exit;
 use super::failure::Failure;
 
 /// Verbs that this version does not have.
-const LATER_VERBS: [&str; 9] =
-    ["agent", "console", "import", "install", "login", "logout", "serve", "token", "uninstall"];
+const LATER_VERBS: [&str; 8] =
+    ["agent", "console", "import", "install", "login", "logout", "token", "uninstall"];
 
 /// Options that this version does not have.
-const LATER_OPTIONS: [&str; 9] = [
-    "--mcp-serve",
-    "--mcp-http",
-    "--mcp-port",
-    "--mcp-host",
-    "--profile",
-    "--continue",
-    "--resume",
-    "-p",
-    "--only",
-];
+const LATER_OPTIONS: [&str; 8] =
+    ["--mcp-http", "--mcp-port", "--mcp-host", "--profile", "--continue", "--resume", "-p", "--only"];
 
 /// What to do with a command line that clap did not take.
 #[derive(Debug)]
@@ -172,7 +163,6 @@ mod tests {
             &["mcp", "login", "git"][..],
             &["install", "cursor"],
             &["token", "add"],
-            &["--mcp-serve"],
             &["-p", "hello"],
             &["mcp", "status", "--profile=x"],
         ] {

@@ -28,7 +28,7 @@ pub struct ServeSettings {
     pub read_project_mcp: bool,
     /// `serve.instructions_max`, bytes: of all servers' instructions together.
     pub instructions_max: usize,
-    /// `serve.rate`: of each client; `None`: no limit.
+    /// `serve.rate_…`: of each client; `None`: no limit.
     pub rate: Option<Rate>,
     /// `serve.calls_max`: requests of one client that run at once.
     pub calls_max: usize,
