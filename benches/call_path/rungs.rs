@@ -259,6 +259,7 @@ async fn through_link(link: &Link, meta: &MetaRewrite) -> Bytes {
     let id = link.next_id();
     let params = Bytes::from_static(PARAMS.as_bytes());
     let parts = splice::request(&RequestSplice {
+        session: None,
         id,
         method: "tools/call",
         params: &params,

@@ -66,6 +66,8 @@ Examples:
   callboard --mcp-http                           over HTTP, at
                                                  http://127.0.0.1:8931/mcp
 
+All clients of a user share one host, a process of its own that the first of them starts and that \
+ends serve.linger after the last; those whose configurations come to the same share its servers.
 The servers of the project's files are served only with serve.read_project_mcp. SIGHUP reads the
 configuration again, SIGTERM lets running calls end first. The host's own tools (serve.builtins) are
 served beside them; `mcp tools` and `mcp call` know configured servers only.";
@@ -387,7 +389,9 @@ Examples:
   callboard mcp check -- node my-server.js";
 
 pub(super) const NEEDS_HOST: &str = "\
-Acts on the running host of this user, which this version does not have yet: it ends with 7.";
+Acts on the host that the clients of this user share: the first `callboard --mcp-serve` starts it. \
+What is stopped by hand stays so until it is started again, or the host ends. Without a host it ends \
+with 7.";
 
 #[cfg(test)]
 mod tests {

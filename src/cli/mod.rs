@@ -19,8 +19,12 @@ pub mod check_rules;
 pub mod client_args;
 pub mod complete;
 mod config_pages;
+#[cfg(unix)]
+mod control;
 pub mod course;
 pub mod ctx;
+#[cfg(unix)]
+mod deeds;
 pub mod doctor;
 pub mod edit;
 pub mod exit;
@@ -28,6 +32,8 @@ pub mod explain;
 pub mod failure;
 pub mod help;
 pub mod host;
+#[cfg(unix)]
+mod host_process;
 pub mod import;
 pub mod import_plan;
 pub mod input;
@@ -35,6 +41,8 @@ pub mod install;
 mod install_diff;
 pub mod invoke;
 pub mod items;
+#[cfg(unix)]
+mod join;
 pub mod known;
 pub mod labels;
 pub mod list;
@@ -123,6 +131,12 @@ pub fn main() -> ExitCode {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         tracing::error!(place, "a bug in Callboard: please report it");
     }));
+    #[cfg(unix)]
+    if let [_, verb] = argv.as_slice()
+        && verb == crate::serve::share::join::HOST_VERB
+    {
+        return ExitCode::from(caught(&argv, host_process::run).code());
+    }
     ExitCode::from(caught(&argv, run).code())
 }
 
@@ -297,15 +311,15 @@ async fn mcp(ctx: &Ctx, verb: Mcp) -> Result<Done, Failure> {
         Mcp::Revoke(one) => approve::revoke(ctx, &one.server),
         Mcp::Allow(args) => allow::allow(ctx, &args),
         Mcp::Rules => allow::rules(ctx),
-        Mcp::On(HostOrServer { server: None }) => Err(host::needs_host("on")),
-        Mcp::Off(HostOrServer { server: None }) => Err(host::needs_host("off")),
-        Mcp::Start(_) => Err(host::needs_host("start")),
-        Mcp::Stop(_) => Err(host::needs_host("stop")),
-        Mcp::Restart(_) => Err(host::needs_host("restart")),
-        Mcp::Reconnect(_) => Err(host::needs_host("reconnect")),
-        Mcp::Reload(_) => Err(host::needs_host("reload")),
-        Mcp::Logs(_) => Err(host::needs_host("logs")),
-        Mcp::Wait(_) => Err(host::needs_host("wait")),
+        Mcp::On(HostOrServer { server: None }) => return host::act(ctx, "on", &[]).await,
+        Mcp::Off(HostOrServer { server: None }) => return host::act(ctx, "off", &[]).await,
+        Mcp::Start(words) => return host::act(ctx, "start", &words.words).await,
+        Mcp::Stop(words) => return host::act(ctx, "stop", &words.words).await,
+        Mcp::Restart(words) => return host::act(ctx, "restart", &words.words).await,
+        Mcp::Reconnect(words) => return host::act(ctx, "reconnect", &words.words).await,
+        Mcp::Reload(words) => return host::act(ctx, "reload", &words.words).await,
+        Mcp::Logs(words) => return host::act(ctx, "logs", &words.words).await,
+        Mcp::Wait(words) => return host::act(ctx, "wait", &words.words).await,
     }
     .map(Done::from)
 }

@@ -33,7 +33,7 @@ pub(super) const fn page(
 }
 
 /// The codes of calls in their order, then those of the command line.
-const PAGES: [Page; 41] = [
+const PAGES: [Page; 42] = [
     page(
         "unknown_server",
         "no server of that name",
@@ -268,9 +268,16 @@ const PAGES: [Page; 41] = [
     page(
         "needs_host",
         "the verb needs a running host",
-        "The verb acts on a host that runs in the background, and this version of Callboard has none.",
+        "The verb acts on the host that the clients of a user share, and none runs: the first client of `callboard --mcp-serve` starts it.",
         NO_CALL,
         "`callboard mcp status` starts the servers for a look; `on S` and `off S` change the configuration.",
+    ),
+    page(
+        "host_gone",
+        "the shared host ended the connection",
+        "A client of `callboard --mcp-serve` was joined to the host of its user, and that host ended, or ended this client.",
+        "Calls that ran then may have been done.",
+        "Start the client again: it gets a fresh host. `~/.callboard/log/host.log` may say why; `--private` needs no shared host.",
     ),
     page(
         "not_in_this_version",

@@ -28,6 +28,13 @@ pub async fn serve(ctx: &Ctx, args: &ServeArgs) -> Result<Done, Failure> {
     for error in ctx.source_errors() {
         tracing::warn!("{error}");
     }
+    #[cfg(unix)]
+    if !args.private
+        && !args.is_http()
+        && let Some(done) = super::join::join(ctx, args).await?
+    {
+        return Ok(done);
+    }
     let builtins = Builtins::default();
     let host = Host::start(plan(ctx, args, &builtins))
         .await
@@ -74,7 +81,7 @@ fn plan(ctx: &Ctx, args: &ServeArgs, builtins: &Builtins) -> HostPlan {
 }
 
 /// Without entries that start a host again: it would serve itself, without end.
-fn without_ourselves(mut servers: ServerSet, program: Option<&Path>) -> ServerSet {
+pub(super) fn without_ourselves(mut servers: ServerSet, program: Option<&Path>) -> ServerSet {
     let is_host = |entry: &crate::config::spec::Entry| match &entry.state {
         EntryState::Ready(spec) => match &spec.transport {
             TransportSpec::Stdio { command, .. } => {

@@ -12,6 +12,9 @@ pub struct ServeArgs {
     /// A host of its own for this client, which ends with it
     #[arg(long)]
     pub private: bool,
+    /// Read the configuration's files again only when asked: by SIGHUP, or by `mcp reload`
+    #[arg(long)]
+    pub no_watch: bool,
     /// Serve only what fits: a server, server/item or exposed name; repeatable
     #[arg(long, value_name = "GLOB")]
     pub only: Vec<String>,

@@ -19,7 +19,7 @@ use crate::runtime::Runtime;
 use crate::time::wall;
 use crate::view::ServerView;
 
-const SCHEMA: &str = "callboard.status/1";
+pub(super) const SCHEMA: &str = "callboard.status/1";
 
 /// How long slower servers are waited for after the last one became ready.
 const GRACE: Duration = Duration::from_secs(2);
@@ -50,6 +50,12 @@ pub async fn status(ctx: &Ctx, args: StatusArgs) -> Result<Done, Failure> {
         let answer = Answer::new(SCHEMA, &view, nothing(ctx))?.warn(ctx.warnings());
         return Ok(answer.ending(source_exit(ctx)).into());
     }
+    #[cfg(unix)]
+    if !args.watch
+        && let Some(answer) = super::control::ask(ctx, "status", SCHEMA, &wanted, args.wait).await?
+    {
+        return Ok(answer.into());
+    }
     let plan = plan(ctx, &wanted);
     if args.watch {
         for warning in ctx.warnings() {
@@ -71,7 +77,7 @@ pub async fn status(ctx: &Ctx, args: StatusArgs) -> Result<Done, Failure> {
     answering(ctx, SCHEMA, plan, body, |failure| failure).await
 }
 
-fn answer(ctx: &Ctx, views: &[ServerView], one: Option<&ServerId>) -> Result<Answer, Failure> {
+pub(super) fn answer(ctx: &Ctx, views: &[ServerView], one: Option<&ServerId>) -> Result<Answer, Failure> {
     let healthy = match one {
         Some(_) => views.iter().all(|view| is_healthy(view.state)),
         None => views.iter().all(is_expected) && !ctx.has_broken_source(),

@@ -338,6 +338,10 @@ pub const HOST_KEYS: &[HostKey] = &[
         *v),
     host_key!("serve.grace", TIME, ProjectRule::Never, Duration, |s| s.serve.grace, |t, v| t.serve.grace =
         *v),
+    host_key!("serve.linger", TIME, ProjectRule::Never, Duration, |s| s.serve.linger, |t, v| t
+        .serve
+        .linger =
+        *v),
     host_key!(
         "serve.body_max",
         Kind::Bytes,

@@ -181,9 +181,6 @@ const LIMITS_KEYS: &[Key] = &[key("in_flight"), key("queue"), key("frame_max"), 
 const RATE_KEYS: &[Key] = &[key("per_second"), key("burst")];
 const SANDBOX_KEYS: &[Key] = &[key("read"), key("write"), key("net")];
 
-/// Keys that are checked, and that nothing goes by in this version.
-const WITHOUT_EFFECT: [&str; 1] = ["sharing"];
-
 /// The trust words of the configuration.
 pub const TRUST_WORDS: [(&str, Trust); 3] =
     [("untrusted", Trust::Untrusted), ("read-only", Trust::ReadOnly), ("trusted", Trust::Trusted)];
@@ -217,7 +214,6 @@ pub fn read(definition: &Definition) -> (RawServer, Vec<Issue>) {
     read_policy(&mut fields, &mut server);
     server.overrides = read_overrides(&mut fields);
     read_life(&mut fields, &mut server);
-    warn_without_effect(&mut fields, &server);
     issues.append(&mut fields.issues);
     (server, issues)
 }
@@ -364,29 +360,6 @@ fn read_life(fields: &mut Fields<'_>, server: &mut RawServer) {
     server.sharing = fields.word("sharing", &sharing).unwrap_or_default();
     server.label = fields.text("label");
     server.description = fields.text("description");
-}
-
-/// Nobody shall believe in a setting that does nothing. A key with an issue of its own is told once.
-fn warn_without_effect(fields: &mut Fields<'_>, server: &RawServer) {
-    for name in WITHOUT_EFFECT {
-        let is_default = name == "sharing" && server.sharing == Sharing::default();
-        let Some(path) = fields.written(name).filter(|_| !is_default) else { continue };
-        let issue = fields.definition().issue(
-            IssueCode::NotYet,
-            Severity::Warning,
-            &path,
-            "has no effect yet in this version",
-        );
-        let within = |other: &Issue| {
-            other
-                .path
-                .strip_prefix(&issue.path)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-        };
-        if !fields.issues.iter().any(within) {
-            fields.issues.push(issue);
-        }
-    }
 }
 
 /// Every host variable that an entry reads (`VAR`, `secret:NAME`), sorted, each once: what an

@@ -49,6 +49,8 @@ pub struct ServeSettings {
     pub http_hosts: Vec<String>,
     /// `http.origins`: sites whose pages may use the host.
     pub http_origins: Vec<String>,
+    /// `serve.linger`: how long the shared host stays after its last client.
+    pub linger: Duration,
 }
 
 impl Default for ServeSettings {
@@ -70,6 +72,7 @@ impl Default for ServeSettings {
             http_port: 8931,
             http_hosts: Vec::new(),
             http_origins: Vec::new(),
+            linger: Duration::from_secs(60),
         }
     }
 }

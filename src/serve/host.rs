@@ -33,7 +33,7 @@ use crate::wire::envelope::member;
 use crate::wire::era::{Era, Revision};
 
 /// What a host is started with.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct HostPlan {
     /// The servers.
     pub runtime: RuntimePlan,
@@ -169,6 +169,14 @@ impl Host {
         let runtime = self.runtime.write().await.take();
         if let Some(runtime) = runtime {
             runtime.shutdown().await;
+        }
+    }
+
+    /// Does something with the servers; `None` when the host shuts down.
+    pub async fn with<T>(&self, act: impl AsyncFnOnce(&Runtime) -> T) -> Option<T> {
+        match self.runtime.read().await.as_ref() {
+            Some(runtime) => Some(act(runtime).await),
+            None => None,
         }
     }
 

@@ -21,6 +21,8 @@ pub mod pipes;
 mod refusal;
 mod requests;
 mod rounds;
+#[cfg(unix)]
+pub mod share;
 pub mod sink;
 pub mod stdio;
 mod subscriptions;

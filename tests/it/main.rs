@@ -59,6 +59,7 @@ mod serve_program;
 mod serve_protocol;
 mod settings;
 mod settling;
+mod shared_host;
 mod starting;
 mod supervision;
 mod support;

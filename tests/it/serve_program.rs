@@ -64,7 +64,7 @@ fn stdout_carries_only_the_protocol_and_the_host_ends_with_its_input() {
     notes(&home);
     for words in [
         &["--mcp-serve", "--private", "--log-level", "trace"][..],
-        &["--json", "serve", "--log-level", "debug"],
+        &["--json", "serve", "--private", "--log-level", "debug"],
     ] {
         let frames = format!(
             "{WELCOME}{}not json\n{}",
@@ -88,7 +88,12 @@ fn stdout_carries_only_the_protocol_and_the_host_ends_with_its_input() {
 }
 
 fn start(home: &Home, stdin: Stdio, stdout: Stdio) -> Child {
-    home.command(&["--mcp-serve"]).stdin(stdin).stdout(stdout).stderr(Stdio::null()).spawn().unwrap()
+    home.command(&["--mcp-serve", "--private"])
+        .stdin(stdin)
+        .stdout(stdout)
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
 }
 
 #[test]

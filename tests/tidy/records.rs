@@ -145,9 +145,6 @@ fn test_names(entry: &Item) -> Vec<String> {
     }
 }
 
-/// Settings that are read and checked already although nothing goes by them yet, and why.
-const LATER: [(&str, &str); 1] = [("sharing", "one session is all there is yet")];
-
 /// Fields of the settings that nothing outside the configuration goes by.
 pub(crate) fn unused_settings(tree: &Tree) -> Vec<String> {
     const STRUCTS: [(&str, &str); 7] = [
@@ -177,13 +174,11 @@ pub(crate) fn unused_settings(tree: &Tree) -> Vec<String> {
         if fields.is_empty() {
             found.push(format!("{path}: no fields of {name} were found"));
         }
-        let idle = |field: &&String| !used.contains(*field) && !LATER.iter().any(|(later, _)| later == field);
+        let idle = |field: &&String| !used.contains(*field);
         found.extend(
             fields.iter().filter(idle).map(|field| format!("{path}: nothing goes by {name}.{field}")),
         );
     }
-    let stale = LATER.iter().filter(|(later, _)| used.contains(*later));
-    found.extend(stale.map(|(later, _)| format!("{later} is in use: take it off the list of later ones")));
     found
 }
 
@@ -393,7 +388,6 @@ mod tests {
         };
         assert_eq!(on("fn f() { (s.id, s.start, s.a) }"), 0);
         assert_eq!(on("fn f() { (s.id, s.a) }"), 1, "start is unused");
-        assert_eq!(on("fn f() { (s.id, s.start, s.a, s.sharing) }"), 1, "sharing is not later any more");
         assert_eq!(unused_settings(&Tree::of(&[])).len(), 7);
     }
 

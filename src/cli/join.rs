@@ -1,0 +1,83 @@
+//! Floor 5. `serve` without `--private`: this process becomes a pipe into the host of the user, which it
+//! starts when none runs. Called by `serve`.
+
+use std::path::Path;
+
+use super::Done;
+use super::ctx::Ctx;
+use super::exit::Exit;
+use super::failure::Failure;
+use super::serve_args::ServeArgs;
+use super::session::interrupted;
+use crate::config::serve::ServeApproval;
+use crate::serve::share::bridge::{self, End};
+use crate::serve::share::{Hello, Join, Place, Reply, Wants, join as way};
+use crate::transport::task;
+
+/// What this process tells the host about its client.
+pub fn client(ctx: &Ctx, args: &ServeArgs) -> Join {
+    let approves = args.approval.map(|word| ServeApproval::from(word) == ServeApproval::Client);
+    Join { only: args.only.clone(), approves, watch: !args.no_watch, ..Join::of(&ctx.options) }
+}
+
+/// Serves the client through the host of the user; `None` when there can be none, so that this process
+/// must serve by itself.
+pub async fn join(ctx: &Ctx, args: &ServeArgs) -> Result<Option<Done>, Failure> {
+    let Ok(home) = ctx.home() else { return Ok(None) };
+    let hello = Hello::new(home.to_path_buf(), Wants::Join(client(ctx, args)));
+    let place = Place::below(home);
+    let (stream, reply) = match connect(place, hello).await {
+        Ok(joined) => joined,
+        Err(error) => {
+            let log = Place::below(home).log();
+            tracing::warn!(
+                "no shared host could be reached ({error}; its log is {}): this client has one of its own",
+                log.display()
+            );
+            return Ok(None);
+        }
+    };
+    match reply {
+        Reply::Joined { pid } => tracing::info!(host = pid, "joined"),
+        Reply::Refused { code, message } if code == "usage" => return Err(Failure::usage(message)),
+        Reply::Refused { message, .. } => {
+            tracing::warn!("the shared host refuses: {message}; this client has one of its own");
+            return Ok(None);
+        }
+        Reply::Did(_) => return Ok(None),
+    }
+    // A client that wants its files read again asks its own process.
+    let _hangup = task::spawn(hear(home.to_path_buf(), client(ctx, args)));
+    match bridge::run(stream, interrupted()).await {
+        Ok(End::Client) => Ok(Some(Done::Streamed(Exit::Ok))),
+        Ok(End::Host { spoken }) => Err(gone(spoken, home)),
+        Err(error) => Err(Failure::usage(format!("stdin and stdout can't be used: {error}"))
+            .fix("an MCP client starts this, with pipes")),
+    }
+}
+
+async fn connect(place: Place, hello: Hello) -> std::io::Result<(std::os::unix::net::UnixStream, Reply)> {
+    let joined = task::blocking(move || way::join(&place, &hello, &way::program()?)).await;
+    joined.unwrap_or_else(|| Err(std::io::ErrorKind::Interrupted.into()))
+}
+
+/// The host ended the connection: what was under way may have been done.
+fn gone(spoken: bool, home: &Path) -> Failure {
+    let exit = if spoken { Exit::OutcomeUnknown } else { Exit::Unavailable };
+    let log = Place::below(home).log();
+    Failure::new("host_gone", exit, "the shared host ended this connection, or itself").fix(format!(
+        "start the client again: it gets a fresh host; {} may say why, and --private needs none",
+        log.display()
+    ))
+}
+
+/// Hands SIGHUP on.
+async fn hear(home: std::path::PathBuf, client: Join) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let Ok(mut hangup) = signal(SignalKind::hangup()) else { return };
+    while hangup.recv().await.is_some() {
+        let command = super::control::command(&client, "reload", Vec::new());
+        let (place, hello) = (Place::below(&home), Hello::new(home.clone(), Wants::Command(command)));
+        task::blocking(move || way::ask(&place, &hello).map(drop)).await;
+    }
+}

@@ -1,0 +1,155 @@
+//! The process of a client that joined a host: stdin to the socket, the socket to stdout, bytes
+//! unchanged. Two threads that read and write; nothing is parsed, nothing is gathered, and who does not
+//! read is not read from.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::event::{PollFd, PollFlags, poll};
+
+use crate::transport::task;
+
+/// Bytes that are moved at once.
+const MOVE_LEN: usize = 64 * 1024;
+
+/// How a bridge ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The client ended its input, or does not read any more.
+    Client,
+    /// The host ended the connection before the client did.
+    Host {
+        /// Whether the client had said something.
+        spoken: bool,
+    },
+}
+
+/// Moves bytes until one side ends. What the client said last reaches the host, and what the host
+/// answers to it reaches the client. When it is `asked` to end, the client says nothing more, and what runs
+/// has the host's grace.
+///
+/// # Errors
+/// When a copy of a file descriptor can't be had.
+pub async fn run(stream: UnixStream, asked: impl Future<Output = ()>) -> io::Result<End> {
+    let input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let output = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    let (to_host, to_end, from_host) = (stream.try_clone()?, stream.try_clone()?, stream);
+    let ended = Arc::new(AtomicBool::new(false));
+    let spoken = Arc::new(AtomicBool::new(false));
+    let (over, said) = (ended.clone(), spoken.clone());
+    // Not waited for: it may sit in a read of an input that never ends.
+    let _reading = task::spawn(async move {
+        task::blocking(move || {
+            let moved = copy(&input, &to_host, &said);
+            if moved != Moved::NoTaker {
+                over.store(true, Ordering::Release);
+            }
+            let _ = to_host.shutdown(Shutdown::Write);
+        })
+        .await;
+    });
+    let moving = task::blocking(move || {
+        let heard = AtomicBool::new(false);
+        let moved = copy(&from_host, &output, &heard);
+        let _ = from_host.shutdown(Shutdown::Both);
+        moved
+    });
+    tokio::pin!(moving, asked);
+    let moved = tokio::select! {
+        biased;
+        moved = &mut moving => moved,
+        () = &mut asked => {
+            ended.store(true, Ordering::Release);
+            let _ = to_end.shutdown(Shutdown::Write);
+            moving.await
+        }
+    };
+    let client = moved == Some(Moved::NoTaker) || ended.load(Ordering::Acquire);
+    Ok(if client { End::Client } else { End::Host { spoken: spoken.load(Ordering::Acquire) } })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Moved {
+    /// Nothing more comes.
+    All,
+    /// Nobody takes it.
+    NoTaker,
+}
+
+/// Copies until either end is closed; notes that something came.
+fn copy<R: AsFd, W: AsFd>(from: &R, to: &W, any: &AtomicBool) -> Moved
+where
+    for<'a> &'a R: Read,
+    for<'a> &'a W: Write,
+{
+    let mut buffer = vec![0; MOVE_LEN];
+    loop {
+        let count = match { from }.read(&mut buffer) {
+            Ok(0) => return Moved::All,
+            Ok(count) => count,
+            Err(error) if waits(&error, from.as_fd(), PollFlags::IN) => continue,
+            Err(_) => return Moved::All,
+        };
+        any.store(true, Ordering::Release);
+        let mut rest = &buffer[..count];
+        while !rest.is_empty() {
+            match { to }.write(rest) {
+                Ok(written) => rest = &rest[written..],
+                Err(error) if waits(&error, to.as_fd(), PollFlags::OUT) => {}
+                Err(_) => return Moved::NoTaker,
+            }
+        }
+    }
+}
+
+/// Whether it is worth another try, after waiting if need be: others may have made a pipe non-blocking.
+fn waits(error: &io::Error, fd: BorrowedFd<'_>, what: PollFlags) -> bool {
+    match error.kind() {
+        io::ErrorKind::Interrupted => true,
+        io::ErrorKind::WouldBlock => {
+            let _ = poll(&mut [PollFd::from_borrowed_fd(fd, what)], None);
+            true
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn big_messages_pass_unchanged_through_pipes_that_do_not_block() {
+        let (mut writer, from) = UnixStream::pair().unwrap();
+        let (to, mut reader) = UnixStream::pair().unwrap();
+        from.set_nonblocking(true).unwrap();
+        to.set_nonblocking(true).unwrap();
+        let sent: Vec<u8> = (0..5_000_000u32).map(|n| (n % 251) as u8).collect();
+        let whole = sent.clone();
+        std::thread::scope(|scope| {
+            scope.spawn(move || writer.write_all(&sent).unwrap());
+            scope.spawn(move || {
+                assert_eq!(copy(&from, &to, &AtomicBool::new(false)), Moved::All);
+            });
+            let mut got = Vec::new();
+            reader.read_to_end(&mut got).unwrap();
+            assert!(got == whole);
+        });
+    }
+
+    #[test]
+    fn a_reader_that_left_ends_the_copy() {
+        let (mut writer, from) = UnixStream::pair().unwrap();
+        let (to, reader) = UnixStream::pair().unwrap();
+        drop(reader);
+        writer.write_all(b"x").unwrap();
+        let any = AtomicBool::new(false);
+        assert_eq!(copy(&from, &to, &any), Moved::NoTaker);
+        assert!(any.into_inner());
+    }
+}
