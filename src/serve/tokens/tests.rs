@@ -1,3 +1,5 @@
+//! What is kept of a token, and when it counts.
+
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::*;

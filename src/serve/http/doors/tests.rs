@@ -1,3 +1,5 @@
+//! The doors, case by case: which Host, Origin, Accept and Content-Type come in.
+
 use http::HeaderValue;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! What a log of a stream keeps, gives again, and gives up.
+
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 
