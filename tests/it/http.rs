@@ -146,6 +146,7 @@ fn started(connection: &Connection, session: u64) -> Exchange {
         name: None,
         arguments_default: false,
         progress: true,
+        session: None,
         meta: &connection.established.meta,
     })
     .unwrap();
