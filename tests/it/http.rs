@@ -139,7 +139,6 @@ fn started(connection: &Connection, session: u64) -> Exchange {
     let id = connection.link.next_id();
     let params = Bytes::from_static(br#"{"name":"echo","arguments":{}}"#);
     let parts = splice::request(&RequestSplice {
-        session: None,
         id,
         method: "tools/call",
         params: &params,
