@@ -50,7 +50,8 @@ pub(super) fn tool(client: &Arc<Client>, request: Request, to: &Sink) -> Result<
         let Some(row) = view.tool(&name, me.who()) else {
             let similar = view.catalog.similar(&name, None, SIMILAR_MAX);
             let seen = similar.into_iter().filter(|name| view.tool(name, me.who()).is_some());
-            return Some(unknown("tool", &name, &seen.collect::<Vec<_>>()).answer(&request.id));
+            let unknown = unknown("tool", &name, &seen.collect::<Vec<_>>());
+            return Some(still_starting(&me, unknown).answer(&request.id));
         };
         if let Err(error) = me.check(row.server, row.item, &name, &request) {
             return Some(refusal::of_tool(&me, &request.id, &error));
@@ -107,6 +108,16 @@ fn unknown(what: &str, name: &str, similar: &[String]) -> RpcError {
         names => format!("; did you mean {}?", names.join(" or ")),
     };
     RpcError::params(format!("unknown {what}: {shown}{hint}"))
+}
+
+/// A name may be one of a server that has not shown its lists yet: the client is told whose.
+fn still_starting(client: &Client, mut error: RpcError) -> RpcError {
+    let late = client.host.on_their_way(client.who());
+    if !late.is_empty() {
+        let late = client.host.clean(&late.join(", "));
+        error.message.push_str(&format!("; not known yet, because still starting: {late}"));
+    }
+    error
 }
 
 pub(super) fn no_resource(client: &Client, uri: &str) -> RpcError {

@@ -253,6 +253,15 @@ impl Host {
         runtime.as_ref().is_some_and(|runtime| !runtime.status().iter().all(is_settled))
     }
 
+    /// Names of servers that this client may see and whose lists nobody has seen yet, because they are
+    /// still on their way.
+    pub(super) fn on_their_way(&self, who: &Caller) -> Vec<String> {
+        let Ok(runtime) = self.runtime.try_read() else { return Vec::new() };
+        let views = runtime.as_ref().map(Runtime::status).unwrap_or_default();
+        let waits = |view: &&ServerView| !view.listed && !is_settled(view) && who.sees_server(&view.id);
+        views.iter().filter(waits).map(|view| view.id.to_string()).collect()
+    }
+
     /// Names of required servers that are not usable now.
     pub fn waiting_for(&self) -> Vec<String> {
         let Ok(runtime) = self.runtime.try_read() else { return Vec::new() };

@@ -10,6 +10,7 @@ use super::client::Client;
 use super::message::RpcError;
 use super::sink::Outgoing;
 use crate::call::{CallError, ErrorCode};
+use crate::id::shell_word;
 
 /// The key of a result's `_meta` under which the error is told to programs.
 const META_KEY: &str = "callboard/error";
@@ -47,10 +48,24 @@ fn text(client: &Arc<Client>, error: &CallError) -> String {
     if let Some(wait) = error.retry_after {
         text.push_str(&format!("; try again in {} ms", wait.as_millis().max(1)));
     }
-    if let Some(fix) = &error.fix {
-        text.push_str(&format!("\nCure: {}", client.host.clean(fix)));
+    if let Some(fix) = fix_for(client, error) {
+        text.push_str(&format!("\nCure: {}", client.host.clean(&fix)));
     }
     text
+}
+
+/// The cure, as far as it is one here: nobody can type an answer into a client's connection.
+fn fix_for(client: &Arc<Client>, error: &CallError) -> Option<String> {
+    if error.code != ErrorCode::NeedsApproval || client.can_be_asked() {
+        return error.fix.clone();
+    }
+    let words = match (&error.server, &error.item) {
+        (Some(server), Some(item)) => format!("{} {}", shell_word(server.as_str()), shell_word(item)),
+        _ => "SERVER TOOL".to_owned(),
+    };
+    Some(format!(
+        "allow it for good: callboard mcp allow {words}; or, if this client asks its user before it calls, start the host with --approval client"
+    ))
 }
 
 fn data(client: &Arc<Client>, error: &CallError) -> Value {
@@ -60,6 +75,6 @@ fn data(client: &Arc<Client>, error: &CallError) -> Value {
         "phase": error.phase,
         "delivery": error.delivery,
         "retry_after_ms": error.retry_after.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
-        "fix": error.fix.as_deref().map(|fix| client.host.clean(fix)),
+        "fix": fix_for(client, error).map(|fix| client.host.clean(&fix)),
     })
 }
