@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::source::{Source, Token};
 
 /// Names that are not ours: built, downloaded, or git's own (a folder, or a file in a worktree).
-const SKIPPED: [&str; 5] = ["target", "node_modules", ".venv", ".git", "corpus"];
+const SKIPPED: [&str; 5] = ["target", "node_modules", ".fixtures", ".git", "corpus"];
 
 /// All text files of the repository.
 pub(crate) struct Tree {
@@ -112,7 +112,7 @@ fn walk(root: &Path, folder: &Path, files: &mut Vec<Source>) {
     entries.sort();
     for path in entries {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if SKIPPED.contains(&name.as_str()) {
+        if SKIPPED.contains(&name.as_str()) || name.starts_with(".venv") {
             continue;
         }
         if path.is_dir() {

@@ -176,5 +176,4 @@ fn over<K>(house: &House<K>, linger: Duration) -> Option<Monotonic> {
 }
 
 #[cfg(test)]
-#[path = "pool_tests.rs"]
 mod tests;
