@@ -8,7 +8,7 @@ use clap::Parser;
 use serde_json::{Map, Value};
 
 use super::address::{self, is_url};
-use super::args::{AddArgs, AddOptions, EditScope};
+use super::edit_args::{AddArgs, AddOptions, EditScope};
 use super::failure::Failure;
 use super::text::quoted;
 
@@ -237,7 +237,8 @@ fn headers(words: &[String]) -> Result<Map<String, Value>, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::args::{Cli, Command, Mcp, TrustArg};
+    use crate::cli::args::{Cli, Command, Mcp};
+    use crate::cli::edit_args::TrustArg;
     use serde_json::json;
 
     fn read(words: &[&str]) -> Result<Plan, Failure> {

@@ -4,10 +4,10 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::args::ApproveArgs;
 use super::ask;
 use super::audit_note::{Change, note, note_taken};
 use super::ctx::Ctx;
+use super::edit_args::ApproveArgs;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::out::{Answer, Style, Tone, write_stderr};

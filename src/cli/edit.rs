@@ -5,10 +5,10 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::add_form::{self, Plan};
-use super::args::{AddArgs, AddJsonArgs, EditScope, RemoveArgs};
 use super::ask;
 use super::call_args::ReadText;
 use super::ctx::Ctx;
+use super::edit_args::{AddArgs, AddJsonArgs, EditScope, RemoveArgs};
 use super::exit::Exit;
 use super::failure::Failure;
 use super::out::Answer;

@@ -27,6 +27,7 @@ pub mod ctx;
 mod deeds;
 pub mod doctor;
 pub mod edit;
+pub mod edit_args;
 pub mod exit;
 pub mod explain;
 pub mod failure;

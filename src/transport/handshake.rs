@@ -2,12 +2,15 @@
 //! server is. `initialize` first on pipes (most servers of today stall or die on
 //! anything else), `server/discover` first on HTTP (harmless there); `ground.md` 1.2.
 
+mod refusal;
+
 use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use self::refusal::{RpcError, names_modern, older_version, older_version_in_http, rpc_error};
 use super::link::{ExchangeError, ExchangeFault, Link, Outbound, Reply};
 use super::misfit::{handshake_fault, stranger};
 use super::probe::{self, Probe};
@@ -87,14 +90,6 @@ struct InitializeResult<'a> {
     meta: Option<&'a RawValue>,
     #[serde(default)]
     instructions: Option<serde_json::Value>,
-}
-
-#[derive(Deserialize)]
-struct RpcError {
-    code: i64,
-    message: String,
-    #[serde(default)]
-    data: serde_json::Value,
 }
 
 /// Runs the handshake. `first` is the era to open with; the caller changes it after a
@@ -429,41 +424,6 @@ fn announced(capabilities: Option<&RawValue>) -> ListKinds {
     };
     let kinds = ListKind::ALL.into_iter().filter(announces);
     kinds.fold(ListKinds::default(), |all, kind| all.and(ListKinds::of(kind)))
-}
-
-fn rpc_error(body: &Bytes) -> RpcError {
-    serde_json::from_slice(body).unwrap_or(RpcError {
-        code: 0,
-        message: "an error without code and message".to_owned(),
-        data: serde_json::Value::Null,
-    })
-}
-
-/// Whether a refusal of `initialize` points to the modern era: unsupported version,
-/// unknown method, or parameters that make no sense to it.
-fn names_modern(error: &RpcError) -> bool {
-    matches!(error.code, -32022 | -32601 | -32602)
-}
-
-/// A legacy revision that the refusal names as supported, older than what was proposed.
-fn older_version(error: &RpcError) -> Option<Revision> {
-    let named = format!("{} {}", error.data, error.message);
-    best_legacy_named(&named)
-}
-
-fn older_version_in_http(fault: &ExchangeFault) -> Option<Revision> {
-    match fault {
-        ExchangeFault::Http { status: 400, body } => best_legacy_named(body),
-        _ => None,
-    }
-}
-
-fn best_legacy_named(text: &str) -> Option<Revision> {
-    Revision::ALL
-        .into_iter()
-        .rev()
-        .filter(|r| *r < Revision::LATEST_LEGACY)
-        .find(|r| text.contains(r.as_str()))
 }
 
 fn protocol(text: String) -> HandshakeError {
