@@ -50,7 +50,7 @@ Use:   tools  resources  read  prompts  prompt  call
 Edit:  add  add-json  remove  enable (on)  disable (off)  import  approve
        revoke  allow  rules  pin
 Run:   start  stop  restart  reconnect  reload  logs  wait
-       (they need a running host, which this version does not have yet)
+       (they act on the host that `callboard --mcp-serve` starts)
 
 In the verbs of `use`, and in `check`, `-- COMMAND…` or a URL in place of the server runs \
 a server once that is not configured:
@@ -58,19 +58,18 @@ a server once that is not configured:
   callboard mcp call https://example.com/mcp echo message=hello";
 
 pub(super) const SERVE: &str = "\
-Examples:
-  callboard --mcp-serve                          what an MCP client is given as the command
-  callboard --mcp-serve --only 'fs' --only 'git/git_log'
-                                                 a part: servers, server/item, exposed names
-  callboard --mcp-serve --approval client        the client asks its user by itself
-  callboard --mcp-http                           over HTTP, at
-                                                 http://127.0.0.1:8931/mcp
-
 All clients of a user share one host, a process of its own that the first of them starts and that \
-ends serve.linger after the last; those whose configurations come to the same share its servers.
-The servers of the project's files are served only with serve.read_project_mcp. SIGHUP reads the
-configuration again, SIGTERM lets running calls end first. The host's own tools (serve.builtins) are
-served beside them; `mcp tools` and `mcp call` know configured servers only.";
+ends serve.linger after the last; those whose configurations come to the same share its servers. \
+The servers of the project's files are served only with serve.read_project_mcp. SIGHUP reads the \
+configuration again, SIGTERM lets running calls end first. The host's own tools (serve.builtins) are \
+served beside them; `mcp tools` and `mcp call` know configured servers only.
+Examples:
+  callboard --mcp-serve                      the command of an MCP client
+  callboard --mcp-serve --private            with a host of its own
+  callboard --mcp-serve --only fs --only 'git/git_log'
+                                             a part: server, server/item, name
+  callboard --mcp-serve --approval client    the client asks its user by itself
+  callboard --mcp-http                       at http://127.0.0.1:8931/mcp";
 
 pub(super) const EXPLAIN: &str = "\
 Examples:
@@ -135,6 +134,24 @@ Examples:
   callboard token add ci --only 'git' --rate 5 --mode safe --expires 30d
   callboard token list
   callboard token rm ci          a running host notices within two seconds";
+
+pub(super) const TOKEN_ADD: &str = "\
+The token is printed on stdout, this once; only a hash of it is kept. A running host takes it within \
+two seconds.
+Examples:
+  callboard token add ci
+  callboard token add box --only 'git' --only 'fs/read_*' --rate 5
+  callboard token add guest --expires 12h";
+
+pub(super) const TOKEN_LIST: &str = "\
+Examples:
+  callboard token list
+  callboard token list --json";
+
+pub(super) const TOKEN_RM: &str = "\
+Sessions that it opened end, too.
+Examples:
+  callboard token rm ci";
 
 pub(super) const AUDIT: &str = "\
 Every call is written to `audit/audit.jsonl` in the home of Callboard (0600): a line before it is sent, \
@@ -430,49 +447,20 @@ mod tests {
 
     #[test]
     fn a_screen_of_eighty_columns_shows_every_example_in_one_line() {
-        for text in [
-            TOP,
-            MCP,
-            EXPLAIN,
-            COMPLETIONS,
-            DOCTOR,
-            LIST,
-            GET,
-            STATUS,
-            WHY,
-            SECRET,
-            SECRET_SET,
-            SECRET_LIST,
-            SECRET_RM,
-            TOKEN,
-            CONFIG,
-            TOOLS,
-            RESOURCES,
-            READ,
-            PROMPTS,
-            PROMPT,
-            CALL,
-            ADD,
-            ADD_JSON,
-            IMPORT,
-            INSTALL,
-            UNINSTALL,
-            REMOVE,
-            ENABLE,
-            DISABLE,
-            APPROVE,
-            REVOKE,
-            ALLOW,
-            RULES,
-            CHECK,
-            NEEDS_HOST,
-            EVERYWHERE,
-        ] {
-            for line in text.lines() {
-                // Sentences are wrapped to the screen, and so must not be broken here.
-                let sentence = line.ends_with(['.', ':']) && !line.starts_with(' ');
-                assert!(sentence || line.chars().count() <= 80, "{line}");
-            }
+        let mut texts = vec![TOP.to_owned()];
+        gather(&command(), &mut texts);
+        assert!(texts.len() > 40, "{}", texts.len());
+        for line in texts.iter().flat_map(|text| text.lines()) {
+            // Sentences are wrapped to the screen, and so must not be broken here.
+            let sentence = line.ends_with(['.', ':']) && !line.starts_with(' ');
+            assert!(sentence || line.chars().count() <= 80, "{line}");
+        }
+    }
+
+    fn gather(of: &Command, texts: &mut Vec<String>) {
+        for verb in of.get_subcommands() {
+            texts.extend(verb.get_after_help().map(ToString::to_string));
+            gather(verb, texts);
         }
     }
 }

@@ -33,7 +33,7 @@ pub(super) const fn page(
 }
 
 /// The codes of calls in their order, then those of the command line.
-const PAGES: [Page; 42] = [
+const PAGES: [Page; 46] = [
     page(
         "unknown_server",
         "no server of that name",
@@ -320,6 +320,34 @@ const PAGES: [Page; 42] = [
         "A configured entry says ${secret:NAME}, in force or not, and could not start without it.",
         "Nothing was removed.",
         "Take the reference out of the entry first; or `callboard secret rm NAME --force`.",
+    ),
+    page(
+        "token_exists",
+        "a token has that name already",
+        "Names of tokens are unique, because the audit log tells who called by them.",
+        NO_CALL,
+        "Take another name, or remove the old token first: `callboard token rm NAME`.",
+    ),
+    page(
+        "unknown_token",
+        "no token of that name",
+        "The file of tokens has none of that name. Names are case-sensitive.",
+        NO_CALL,
+        "Look at `callboard token list`.",
+    ),
+    page(
+        "too_many_tokens",
+        "there are as many tokens as there may be",
+        "The message says how many. Those that expired count until they are removed.",
+        NO_CALL,
+        "Remove what nobody uses: `callboard token list`, `callboard token rm NAME`.",
+    ),
+    page(
+        "port_unavailable",
+        "the host can't listen there",
+        "Another program has the port, or this machine does not have the address. The message says which.",
+        NO_CALL,
+        "Take another port (`--mcp-port`, `http.port`), or 0 for a free one, which is told on stderr.",
     ),
     page(
         "io_error",

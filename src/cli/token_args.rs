@@ -4,23 +4,26 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
+use super::help;
+
 /// The verbs of `callboard token`.
 #[derive(Debug, Subcommand)]
 pub enum TokenVerb {
     /// Make a token; it is shown once
+    #[command(after_help = help::TOKEN_ADD)]
     Add(TokenAdd),
     /// Show the names and what each may do; never a token
-    #[command(visible_alias = "ls")]
+    #[command(visible_alias = "ls", after_help = help::TOKEN_LIST)]
     List,
     /// Remove a token: its sessions end
-    #[command(visible_alias = "remove")]
+    #[command(visible_alias = "remove", after_help = help::TOKEN_RM)]
     Rm(TokenRm),
 }
 
 /// `token add`
 #[derive(Debug, Args)]
 pub struct TokenAdd {
-    /// Name of the token, shown in the audit log: letters, digits, and _ - .
+    /// Name of the token, shown in the audit log: letters, digits, dots, _ and -
     pub name: String,
     /// What it may see: a server, server/item or exposed name; repeatable
     #[arg(long, value_name = "GLOB")]

@@ -10,12 +10,10 @@ use super::exit::Exit;
 use super::failure::Failure;
 
 /// Verbs that this version does not have.
-const LATER_VERBS: [&str; 8] =
-    ["agent", "console", "import", "install", "login", "logout", "token", "uninstall"];
+const LATER_VERBS: [&str; 4] = ["agent", "console", "login", "logout"];
 
 /// Options that this version does not have.
-const LATER_OPTIONS: [&str; 8] =
-    ["--mcp-http", "--mcp-port", "--mcp-host", "--profile", "--continue", "--resume", "-p", "--only"];
+const LATER_OPTIONS: [&str; 4] = ["--profile", "--continue", "--resume", "-p"];
 
 /// What to do with a command line that clap did not take.
 #[derive(Debug)]
@@ -161,8 +159,8 @@ mod tests {
     fn words_of_later_versions_are_named_as_such() {
         for words in [
             &["mcp", "login", "git"][..],
-            &["install", "cursor"],
-            &["token", "add"],
+            &["agent"],
+            &["console", "--no-color"],
             &["-p", "hello"],
             &["mcp", "status", "--profile=x"],
         ] {
