@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorRef};
-use tokio::sync::{broadcast, oneshot, watch};
+use tokio::sync::{Notify, broadcast, oneshot, watch};
 
 use crate::actors::approvals::{ApprovalsRef, Gate, RulePlace};
 use crate::actors::audit::AuditRef;
@@ -278,6 +278,7 @@ impl Runtime {
         let notices = broadcast::channel(NOTICES_MAX).0;
         let (gate_out, gate) = watch::channel(Arc::new(plan.gate()));
         let audit = plan.audit.as_ref().map(|audit| audit.start(plan.in_flight_max)).transpose()?;
+        let reread = Arc::<Notify>::default();
         let args = RootArgs {
             registry: RegistryArgs {
                 style: plan.naming,
@@ -288,6 +289,7 @@ impl Runtime {
             in_flight_max: plan.in_flight_max,
             catalog: catalog.clone(),
             gate: gate_out,
+            reread: reread.clone(),
             audit: audit.clone(),
             directory: directory_out,
             spawns: Spawns::new(plan.spawns_max),
@@ -302,7 +304,8 @@ impl Runtime {
             done.await.map_err(|e| StartError(e.to_string()))?.map_err(StartError)?;
         let (outbound, guarded) = watch::channel(Arc::default());
         let frontend = FrontendRef::new(frontend, plan.in_flight_max, guarded, audit.clone());
-        let rule_watch = plan.gate.place.clone().map(|place| RuleWatch::start(place, approvals.clone()));
+        let rule_watch =
+            plan.gate.place.clone().map(|place| RuleWatch::start(place, approvals.clone(), reread));
         let approvals = ApprovalsRef::new(approvals);
         let leases = plan.guard.as_ref().and_then(|guard| guard.leases.clone());
         let sweep = leases.map(|folder| task::spawn(end_left_overs(folder)));

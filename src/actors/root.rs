@@ -52,6 +52,8 @@ pub(crate) struct RootArgs {
     pub catalog: watch::Receiver<std::sync::Arc<Catalog>>,
     /// What the policy goes by: written by the desk of approvals, read by the front end.
     pub gate: watch::Sender<std::sync::Arc<Gate>>,
+    /// Asks who follows the file of allow rules to read it now.
+    pub reread: std::sync::Arc<tokio::sync::Notify>,
     /// Where calls are written down; `None` when they are not.
     pub audit: Option<AuditRef>,
     pub directory: watch::Sender<std::sync::Arc<super::directory::Directory>>,
@@ -194,7 +196,8 @@ impl RootState {
 
     async fn seat_approvals(&self) -> Result<(), ractor::SpawnErr> {
         let frontend = Seat::new(self.frontend.subscribe());
-        let args = ApprovalsArgs { gate: self.args.gate.clone(), frontend };
+        let (gate, reread) = (self.args.gate.clone(), self.args.reread.clone());
+        let args = ApprovalsArgs { gate, frontend, reread };
         let (actor, _) = Actor::spawn_linked(None, ApprovalsActor, args, self.me.get_cell()).await?;
         let _ = self.approvals.send_replace(Some(actor));
         Ok(())
@@ -267,6 +270,7 @@ mod tests {
             in_flight_max: 1024,
             catalog,
             gate: watch::channel(Arc::default()).0,
+            reread: Arc::default(),
             audit: None,
             directory: directory_out,
             spawns,

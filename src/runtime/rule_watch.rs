@@ -24,8 +24,8 @@ pub(super) struct RuleWatch {
 }
 
 impl RuleWatch {
-    pub(super) fn start(place: RulePlace, desk: Seat<ApprovalsMsg>) -> Self {
-        let now = Arc::new(Notify::new());
+    /// Follows the file; `now` asks for a look at once.
+    pub(super) fn start(place: RulePlace, desk: Seat<ApprovalsMsg>, now: Arc<Notify>) -> Self {
         let task = task::spawn(follow(place, desk, now.clone()));
         Self { now, _task: task }
     }
@@ -39,11 +39,14 @@ impl RuleWatch {
 async fn follow(place: RulePlace, desk: Seat<ApprovalsMsg>, now: Arc<Notify>) {
     // The plan was made of the file as it was a moment ago.
     let mut last = None;
+    let mut changed = true;
     loop {
         let asked = tokio::time::timeout(LOOK_GAP, now.notified()).await.is_ok();
-        let before = if asked { None } else { last };
+        // What changed is read once more: two changes within one tick of the clock of a file look like one.
+        let before = if asked || changed { None } else { last };
         let place = place.clone();
         let Some((stamp, rules)) = task::blocking(move || look(&place, before)).await else { continue };
+        changed = last != Some(stamp);
         last = Some(stamp);
         if let Some(rules) = rules {
             desk.cast(ApprovalsMsg::Rules(rules));

@@ -176,23 +176,26 @@ async fn always_writes_a_rule_and_taking_it_back_counts_at_once() {
     let place = RulePlace { home: home.path().to_path_buf(), root: "/p".into() };
     let (fleet, _) = fleet();
     let runtime = fleet.plan(|plan| plan.gate.place = Some(place.clone())).ready().await;
-    let mut listener = runtime.approvals().listen();
-    let running = tokio::spawn(call(&runtime, 1, "echo", 1));
-    let prompt = asked(&mut listener).await;
-    assert!(prompt.can_keep);
-    listener.answer(prompt.id, Answer::Always);
-    running.await.unwrap().unwrap();
-    drop(listener);
     let until = async |want: bool| {
         while call(&runtime, 2, "echo", 2).await.is_ok() != want {
             // The next look at the file is due soon.
             tokio::time::advance(Duration::from_millis(100)).await;
         }
     };
-    until(true).await;
-    refused(call(&runtime, 2, "other", 3).await, "nobody was there");
-    std::fs::remove_file(home.path().join("allow.json")).unwrap();
-    until(false).await;
+    // Again and again: a rule that is taken back while it is still being kept must not come back.
+    for session in 10..20 {
+        let mut listener = runtime.approvals().listen();
+        let running = tokio::spawn(call(&runtime, session, "echo", 1));
+        let prompt = asked(&mut listener).await;
+        assert!(prompt.can_keep);
+        listener.answer(prompt.id, Answer::Always);
+        running.await.unwrap().unwrap();
+        drop(listener);
+        until(true).await;
+        refused(call(&runtime, 2, "other", 3).await, "nobody was there");
+        std::fs::remove_file(home.path().join("allow.json")).unwrap();
+        until(false).await;
+    }
     std::fs::write(home.path().join("allow.json"), ALLOWED).unwrap();
     until(true).await;
     std::fs::write(home.path().join("allow.json"), "{ broken").unwrap();

@@ -151,7 +151,7 @@ async fn a_modern_request_says_its_revision_and_gets_modern_results() {
 
 #[tokio::test(start_paused = true)]
 async fn definitions_and_answers_pass_byte_for_byte() {
-    let odd = r#"{ "z" :1.10,"name":"odd","inputSchema":{"type":"object"},"title":"\u00e9","unknown":{"b":[1e300]} }"#;
+    let odd = r#"{ "z" :1.10,"name":"odd","inputSchema":{"type":"object"},"title":"\u00e9","unknown":{"b":[1e400]} }"#;
     let result = r#"{"structuredContent" : {"n":12345678901234567890123,"f":1.0},"content":[],"x-odd":[ ]}"#;
     let script = move |message: &Value, wire: &Wire| match method_of(message) {
         "tools/list" => wire.result(message, &format!(r#"{{"tools":[{odd}]}}"#)),
@@ -162,7 +162,9 @@ async fn definitions_and_answers_pass_byte_for_byte() {
     };
     let host = host(Fleet::default().with(spec("s"), script), |_| {}).await;
     let mut client = Raw::legacy(&host, json!({})).await;
-    client.ask("tools/list", json!({})).await;
+    client.request(1, "tools/list", json!({})).await;
+    // A number that no reader of ours could hold.
+    client.line().await.unwrap();
     assert!(client.line.contains(&odd.replace(r#""odd""#, r#""s__odd""#)), "{}", client.line);
     client
         .text(r#"{"jsonrpc":"2.0","id":"\u0061/1","method":"tools/call","params":{"name":"s__odd"}}"#)

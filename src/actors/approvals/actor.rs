@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::gate::Gate;
 use super::held::{Asked, Decision, because, hold};
@@ -41,8 +41,11 @@ pub(crate) enum ApprovalsMsg {
     SessionOver(SessionId),
     /// Go by this from now on.
     SetGate(Box<Gate>),
-    /// The file of rules says this now.
+    /// The file of rules says this now. Only who follows the file says so: one reader, so that what
+    /// was read earlier never comes in later.
     Rules(AllowRules),
+    /// A rule was written into the file.
+    Kept,
     /// A rule could not be kept.
     NotKept(String),
     /// The next request expires.
@@ -58,6 +61,8 @@ pub(crate) struct ApprovalsArgs {
     /// Kept by the runtime, so that the front end keeps the last value.
     pub gate: watch::Sender<Arc<Gate>>,
     pub frontend: Seat<FrontendMsg>,
+    /// Asks who follows the file of rules to read it now.
+    pub reread: Arc<Notify>,
 }
 
 pub(crate) struct ApprovalsActor;
@@ -152,6 +157,7 @@ impl Actor for ApprovalsActor {
                     *gate = Arc::new(next);
                 });
             }
+            ApprovalsMsg::Kept => state.args.reread.notify_one(),
             ApprovalsMsg::NotKept(error) => tracing::warn!(%error, "an allow rule could not be kept"),
             ApprovalsMsg::Woke => state.on(Event::Woke, now),
             #[cfg(test)]
@@ -257,16 +263,15 @@ impl ApprovalsState {
         let key = RuleKey::of(request.scope, &place.root, &request.prompt.server);
         let (tool, minutes) = (request.key.tool.tool.clone(), request.minutes.clone());
         let work = async move {
-            let written = tokio::task::spawn_blocking(move || {
-                let book = rule_file::allow(&place.home, &key, &tool)?;
-                Ok::<_, rule_file::RuleError>(book.in_force(&place.root, |_, _| true).0)
-            });
+            let written =
+                tokio::task::spawn_blocking(move || rule_file::allow(&place.home, &key, &tool).map(|_| ()));
             match written.await {
-                Ok(Ok(rules)) => {
+                Ok(Ok(())) => {
                     if let Some(minutes) = minutes {
                         minutes.rule_made();
                     }
-                    ApprovalsMsg::Rules(rules)
+                    // Not what the file said then: it may say something else by now.
+                    ApprovalsMsg::Kept
                 }
                 Ok(Err(error)) => ApprovalsMsg::NotKept(error.to_string()),
                 Err(_) => ApprovalsMsg::NotKept("the writer was lost".to_owned()),

@@ -339,7 +339,12 @@ pub fn alone(test: &str, body: impl Future<Output = ()>) {
 
 /// A size from `/proc/self/status`, in bytes: `VmRSS` now, `VmHWM` at its peak.
 pub fn memory(key: &str) -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    memory_of(std::process::id().cast_signed(), key)
+}
+
+/// The same of another process.
+pub fn memory_of(pid: i32, key: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }

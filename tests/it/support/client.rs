@@ -84,10 +84,16 @@ impl Raw {
         self.output.take().unwrap().shutdown().await.unwrap();
     }
 
-    /// The next message; `None` at the end of the stream.
-    pub async fn read(&mut self) -> Option<Value> {
+    /// The next line, whatever it holds, kept in `line`; `None` at the end of the stream.
+    pub async fn line(&mut self) -> Option<()> {
         let line = tokio::time::timeout(PATIENCE, self.input.next_line()).await.expect("a message in time");
         self.line = line.unwrap()?;
+        Some(())
+    }
+
+    /// The next message; `None` at the end of the stream.
+    pub async fn read(&mut self) -> Option<Value> {
+        self.line().await?;
         Some(serde_json::from_str(&self.line).unwrap_or_else(|e| panic!("{e}: {}", self.line)))
     }
 
