@@ -13,6 +13,7 @@ mod connections;
 mod figures;
 mod floods;
 mod holdings;
+mod sessions;
 #[expect(dead_code, unused_imports, reason = "it serves the integration tests, which use more of it")]
 #[path = "../it/support/mod.rs"]
 mod support;

@@ -12,6 +12,7 @@ mod guard_death;
 mod host_death;
 mod reports;
 mod sandbox;
+mod shared;
 mod starts;
 mod stops;
 #[expect(dead_code, unused_imports, reason = "it serves the integration tests, which use more of it")]

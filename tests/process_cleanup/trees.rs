@@ -16,7 +16,7 @@ use crate::support::bad::{program, until};
 use crate::support::{entry, spec};
 
 /// The variable that marks a tree.
-const MARK: &str = "CALLBOARD_TEST_MARK";
+pub const MARK: &str = "CALLBOARD_TEST_MARK";
 /// How long a helper that nobody ended sleeps, so that a failed test leaves nothing for long.
 const NAP: &str = "600";
 
