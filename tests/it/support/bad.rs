@@ -19,6 +19,8 @@ use super::{entry, request, spec};
 
 /// How long anything may take before its test fails.
 pub const PATIENCE: Duration = Duration::from_secs(20);
+/// What comes at once, and not at a limit that somebody waits for, comes within that time on any machine.
+pub const SOON: Duration = Duration::from_secs(10);
 /// Between looks at files of other processes.
 const LOOK: Duration = Duration::from_millis(5);
 /// Tools that badmcp has without any flag.
