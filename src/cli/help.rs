@@ -155,8 +155,9 @@ Examples:
 
 pub(super) const AUDIT: &str = "\
 Every call is written to `audit/audit.jsonl` in the home of Callboard (0600): a line before it is sent, \
-one when it has ended; a refusal is one line. So are answers to questions, and changes of trust: approvals, allow rules, pins. Arguments \
-are in it as a keyed hash, never as text. `audit.mode` says what happens when it can't be written.
+one when it has ended; a refusal is one line. So are answers to questions, and changes of trust: \
+approvals, allow rules, pins. Arguments are in it as a keyed hash, never as text. `audit.mode` says \
+what happens when it can't be written.
 Examples:
   callboard audit verify
   callboard audit tail -f --server github
