@@ -110,12 +110,8 @@ async fn refused(flags: &str, path: &str) -> LinkFault {
     try_connect(bad.endpoint(path), ProtocolChoice::Auto).await.expect_err(flags).fault
 }
 
-async fn call_with(
-    connection: &Connection,
-    tool: &str,
-    arguments: &str,
-    headers: Vec<(String, String)>,
-) -> Result<Reply, ExchangeError> {
+/// A call as it goes out.
+fn outbound<'a>(connection: &Connection, tool: &'a str, arguments: &str) -> Outbound<'a> {
     let id = connection.link.next_id();
     let params = Bytes::from(format!(r#"{{"name":"{tool}","arguments":{arguments}}}"#));
     let parts = splice::request(&RequestSplice {
@@ -129,29 +125,23 @@ async fn call_with(
         meta: &connection.established.meta,
     })
     .unwrap();
-    let outbound = Outbound { id, method: "tools/call", name: Some(tool), parts, headers, session: None };
-    let exchange = connection.link.start(outbound);
+    Outbound { id, method: "tools/call", name: Some(tool), parts, headers: Vec::new(), session: None }
+}
+
+async fn call_with(
+    connection: &Connection,
+    tool: &str,
+    arguments: &str,
+    headers: Vec<(String, String)>,
+) -> Result<Reply, ExchangeError> {
+    let exchange = connection.link.start(Outbound { headers, ..outbound(connection, tool, arguments) });
     tokio::time::timeout(PATIENCE, exchange.waiting.answer()).await.expect("the call takes too long").unwrap()
 }
 
 /// Starts a call of `echo` for a session.
 fn started(connection: &Connection, session: u64) -> Exchange {
-    let id = connection.link.next_id();
-    let params = Bytes::from_static(br#"{"name":"echo","arguments":{}}"#);
-    let parts = splice::request(&RequestSplice {
-        id,
-        method: "tools/call",
-        params: &params,
-        name: None,
-        arguments_default: false,
-        progress: true,
-        session: None,
-        meta: &connection.established.meta,
-    })
-    .unwrap();
     let session = Some(SessionId(session));
-    let headers = Vec::new();
-    connection.link.start(Outbound { id, method: "tools/call", name: Some("echo"), parts, headers, session })
+    connection.link.start(Outbound { session, ..outbound(connection, "echo", "{}") })
 }
 
 async fn asked(exchange: &mut Exchange) -> LinkAsked {

@@ -10,7 +10,7 @@ use callboard::catalog::pin::Held;
 use callboard::config::spec::Trust;
 use callboard::id::ServerId;
 use callboard::policy::access::Mode;
-use callboard::runtime::{PinsAt, Runtime};
+use callboard::runtime::{PinsAt, Runtime, RuntimePlan};
 use callboard::transport::pins;
 use callboard::view::LifeState;
 use serde_json::{Value, json};
@@ -243,6 +243,14 @@ async fn pins_that_can_not_be_read_hold_their_server_alone_and_stay_as_they_are(
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "{ torn");
 }
 
+/// Another process accepts the definition of `t` as it is now.
+fn accept_elsewhere(runtime: &Runtime, plan: &RuntimePlan) {
+    let at = plan.pins.clone().unwrap();
+    let item = runtime.catalog().find(&"s".into(), callboard::call::ItemKind::Tool, "t").cloned().unwrap();
+    let pin = callboard::catalog::pin::Pin::of(&item.raw, "now", callboard::catalog::pin::By::Accepted);
+    pins::accept(&at.folder, &at.owner(&plan.servers.entries[0]), &[("t".to_owned(), pin)]).unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_was_accepted_elsewhere_counts_after_a_reload() {
     let home = tempfile::tempdir().unwrap();
@@ -252,10 +260,7 @@ async fn what_was_accepted_elsewhere_counts_after_a_reload() {
     let runtime = Runtime::start(plan.clone()).await.unwrap();
     runtime.settle(&[], std::time::Duration::from_secs(5)).await;
     assert_held(ask(&runtime, "t").await);
-    let at = plan.pins.clone().unwrap();
-    let item = runtime.catalog().find(&"s".into(), callboard::call::ItemKind::Tool, "t").cloned().unwrap();
-    let pin = callboard::catalog::pin::Pin::of(&item.raw, "now", callboard::catalog::pin::By::Accepted);
-    pins::accept(&at.folder, &at.owner(&plan.servers.entries[0]), &[("t".to_owned(), pin)]).unwrap();
+    accept_elsewhere(&runtime, &plan);
     runtime.reload(&plan).await.unwrap();
     runtime.settle(&[], std::time::Duration::from_secs(5)).await;
     idle().await;
@@ -275,10 +280,7 @@ async fn what_was_accepted_elsewhere_counts_in_a_host_that_runs() {
     runtime.settle(&[], std::time::Duration::from_secs(5)).await;
     assert_held(ask(&runtime, "t").await);
     let (before, generation) = (runtime.catalog().version, runtime.status()[0].generation);
-    let at = plan.pins.clone().unwrap();
-    let item = runtime.catalog().find(&"s".into(), callboard::call::ItemKind::Tool, "t").cloned().unwrap();
-    let pin = callboard::catalog::pin::Pin::of(&item.raw, "now", callboard::catalog::pin::By::Accepted);
-    pins::accept(&at.folder, &at.owner(&plan.servers.entries[0]), &[("t".to_owned(), pin)]).unwrap();
+    accept_elsewhere(&runtime, &plan);
     version_after(&runtime, before).await;
     ask(&runtime, "t").await.unwrap();
     assert_eq!(runtime.status()[0].generation, generation, "nothing restarted");
