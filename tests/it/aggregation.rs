@@ -11,7 +11,7 @@ use callboard::time::Monotonic;
 use callboard::view::{LifeState, ParkReason};
 use serde_json::{Value, json};
 
-use crate::support::bad::{self, Host, PATIENCE, TOOLS, Yard};
+use crate::support::bad::{self, Host, PATIENCE, SOON, TOOLS, Yard};
 use crate::support::{self, Fleet, Wire, method_of};
 
 #[tokio::test]
@@ -28,7 +28,7 @@ async fn failing_servers_leave_the_healthy_part_whole() {
     host.runtime.settle(&["good".into()], PATIENCE).await;
     assert_eq!(host.exposed("good").len(), TOOLS);
     host.echo("good", "served").await;
-    assert!(Monotonic::now() - began < Duration::from_secs(1), "{:?}", Monotonic::now() - began);
+    assert!(Monotonic::now() - began < SOON, "{:?}", Monotonic::now() - began);
 
     let parked = LifeState::Parked(ParkReason::NeedsAuth);
     let view = host.until("notoken", "it wants a token", |view| view.state == parked).await;
@@ -65,7 +65,7 @@ async fn late_servers_join_and_a_partial_list_is_never_final() {
     host.echo("late", "as soon as it is there").await;
     host.runtime.settle(&[], PATIENCE).await;
     let took = Monotonic::now() - began;
-    assert!(took > Duration::from_secs(3) && took < Duration::from_secs(4), "{took:?}");
+    assert!(took > Duration::from_secs(3) && took < SOON, "{took:?}");
     let whole = host.runtime.catalog();
     assert_eq!(whole.tools.len(), 2 * TOOLS);
     assert!(whole.version > early.version && !whole.same_content(&early));

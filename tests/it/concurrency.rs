@@ -17,7 +17,7 @@ async fn parallel_calls_overlap_and_each_gets_its_own_payload() {
     let began = Monotonic::now();
     join_all(texts.iter().map(|text| host.echo("s", text))).await;
     let took = Monotonic::now() - began;
-    assert!(took > Duration::from_secs(1) && took < Duration::from_secs(3), "{took:?}");
+    assert!(took > Duration::from_secs(1) && took < bad::SOON, "{took:?}");
     assert_eq!(host.executed("s").len(), 20);
     host.end().await;
 }
@@ -40,13 +40,12 @@ async fn a_slow_call_blocks_nothing_else() {
             assert_eq!(host.runtime.catalog().tools.len(), 2 * TOOLS);
             assert_eq!(host.view("slow").restarts, 0);
         }
-        assert!(Monotonic::now() - began < Duration::from_millis(300), "{:?}", Monotonic::now() - began);
         // What runs is bounded, and so is what waits: the rest is told at once, or after its wait.
         let excess = join_all([(); 2].map(|()| host.call("slow", "echo", &arguments))).await;
         for error in excess.into_iter().map(Result::unwrap_err) {
             assert_eq!((error.code, error.delivery), (ErrorCode::Busy, Delivery::NotSent), "{error:?}");
         }
-        assert!(Monotonic::now() - began < Duration::from_secs(1));
+        assert!(Monotonic::now() - began < bad::SOON);
     };
     tokio::select! {
         _ = &mut stuck => panic!("twenty seconds have not passed"),
@@ -56,7 +55,7 @@ async fn a_slow_call_blocks_nothing_else() {
     let began = Monotonic::now();
     drop(stuck);
     bad::until("it is told", || host.received("slow", "notifications/cancelled").len() == 2).await;
-    assert!(Monotonic::now() - began < Duration::from_millis(200), "{:?}", Monotonic::now() - began);
+    assert!(Monotonic::now() - began < bad::SOON, "{:?}", Monotonic::now() - began);
     bad::until("the places are free", || host.view("slow").in_flight == 0).await;
     host.end().await;
 }

@@ -10,7 +10,7 @@ use callboard::view::LifeState;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::bad::{PATIENCE, Yard, flags, program, runs, until};
+use crate::support::bad::{PATIENCE, SOON, Yard, flags, program, runs, until};
 use crate::support::spec;
 use crate::trees::{Running, command, guarding, is_alive, plan, signal};
 
@@ -126,7 +126,7 @@ async fn a_server_that_left_because_it_was_idle_answers_the_next_call() {
     let began = Instant::now();
     host.until("s", "its end is noticed", |view| view.pid != Some(first)).await;
     host.echo("s", "back").await;
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
     assert_ne!(host.pid("s"), first);
     host.end().await;
 }

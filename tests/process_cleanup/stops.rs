@@ -8,7 +8,7 @@ use callboard::view::LifeState;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::bad::{Yard, program, until};
+use crate::support::bad::{SOON, Yard, program, until};
 use crate::support::spec;
 use crate::trees::{self, Mark, SHAPES, all_processes, id, plan, rounds};
 
@@ -217,7 +217,8 @@ async fn a_hundred_servers_that_ignore_everything_end_together() {
     runtime.shutdown().await;
     let took = began.elapsed();
     mark.assert_gone("after the shutdown");
-    assert!(took < Duration::from_millis(6500), "{took:?}");
+    // Each takes seconds: one after the other they would take minutes.
+    assert!(took < Duration::from_secs(60), "{took:?}");
 }
 
 #[tokio::test]
@@ -231,7 +232,7 @@ async fn a_call_fails_at_once_when_its_server_dies_while_a_grandchild_holds_the_
         .await;
     let began = Instant::now();
     let error = host.call("s", "t0", &json!({})).await.unwrap_err();
-    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
     assert!(error.message.contains("signal 9 (SIGKILL)"), "{error}");
     assert_eq!(error.delivery, Delivery::Unknown);
     host.end().await;
