@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::time::{Duration, SystemTime};
 
-use bench::{Bench, Launch, NAMES, Seen, direct, everything_over_http};
+use bench::{Bench, Launch, NAMES, Seen, direct, direct_with, everything_over_http};
 use serde_json::{Value, json};
 
 /// How long `mcp status` goes on after the last healthy server, and what a busy machine may add.
@@ -65,6 +65,22 @@ fn calls(name: &str, bench: &Bench) -> Vec<(&'static str, Value)> {
     }
 }
 
+fn reads(name: &str) -> Vec<&'static str> {
+    match name {
+        "everything" => {
+            vec!["demo://resource/static/document/features.md", "demo://resource/static/document/none.md"]
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn gets(name: &str) -> Vec<(&'static str, Value)> {
+    match name {
+        "everything" => vec![("simple-prompt", json!({})), ("args-prompt", json!({"city": "Graz"}))],
+        _ => Vec::new(),
+    }
+}
+
 /// Two definitions are the same but for the value of `name`.
 fn same_but_name(ours: &str, theirs: &str) -> bool {
     let name = |text: &str| serde_json::from_str::<Value>(text).ok()?["name"].as_str().map(str::to_owned);
@@ -113,17 +129,7 @@ fn without_clock(text: &str) -> String {
 }
 
 fn compare_with_direct_client(name: &str, launch: &Launch, bench: &Bench) {
-    let calls = calls(name, bench);
-    let reads = if name == "everything" {
-        vec!["demo://resource/static/document/features.md", "demo://resource/static/document/none.md"]
-    } else {
-        Vec::new()
-    };
-    let gets = if name == "everything" {
-        vec![("simple-prompt", json!({})), ("args-prompt", json!({"city": "Graz"}))]
-    } else {
-        Vec::new()
-    };
+    let (calls, reads, gets) = (calls(name, bench), reads(name), gets(name));
     let theirs = direct(launch, &calls, &reads, &gets);
     let config = bench.config(name, &[(name, launch.entry())]);
 
@@ -200,6 +206,69 @@ fn everything_is_carried_unchanged_over_streamable_http() {
     let bench = Bench::new();
     let Some(server) = everything_over_http(&bench) else { return };
     compare_with_direct_client("everything", &Launch::Http(server.url.clone()), &bench);
+}
+
+/// Definitions under the names that the host gives them.
+fn named(server: &str, definitions: Option<Vec<String>>) -> Vec<String> {
+    let under = |text: String| {
+        let value: Value = serde_json::from_str(&text).unwrap();
+        let name = value["name"].as_str().unwrap();
+        let member = |name: &str| format!("\"name\":{}", json!(name));
+        text.replacen(&member(name), &member(&format!("{server}__{name}")), 1)
+    };
+    // Shown only to clients with roots: a host has none of its own.
+    let definitions = definitions.unwrap_or_default().into_iter();
+    definitions.filter(|text| !text.contains("\"get-roots-list\"")).map(under).collect()
+}
+
+fn exposed(server: &str, all: &[(&str, Value)]) -> Vec<(String, Value)> {
+    all.iter().map(|(raw, arguments)| (format!("{server}__{raw}"), arguments.clone())).collect()
+}
+
+fn refer(all: &[(String, Value)]) -> Vec<(&str, Value)> {
+    all.iter().map(|(name, arguments)| (name.as_str(), arguments.clone())).collect()
+}
+
+/// A client that attaches to the host receives, byte for byte and in the same order, what it receives
+/// of the server itself, but for the names of tools and prompts.
+fn the_host_carries_unchanged(name: &str, launch: &Launch, bench: &Bench) {
+    let (calls, reads, gets) = (calls(name, bench), reads(name), gets(name));
+    let able = json!({"sampling": {}, "elicitation": {"form": {}, "url": {}}});
+    let theirs = direct_with(&able, launch, &calls, &reads, &gets);
+    let tools = named(name, theirs.tools);
+    let prompts = named(name, theirs.prompts);
+    assert!(!tools.is_empty(), "{name} has no tools");
+    let times = |texts: &[String]| texts.iter().map(|text| without_clock(text)).collect::<Vec<_>>();
+
+    let config = bench.config(name, &[(name, launch.entry())]);
+    let http = config.served_over_http();
+    let (our_calls, our_gets) = (exposed(name, &calls), exposed(name, &gets));
+    for (way, host) in [("stdio", config.served()), ("HTTP", Launch::Http(http.url.clone()))] {
+        let at = format!("{name} through the host over {way}");
+        let ours = direct_with(&able, &host, &refer(&our_calls), &reads, &refer(&our_gets));
+        assert_eq!(ours.tools.unwrap_or_default(), tools, "{at}: tools");
+        assert_eq!(ours.resources.unwrap_or_default(), theirs.resources.clone().unwrap_or_default(), "{at}");
+        assert_eq!(ours.templates.unwrap_or_default(), theirs.templates.clone().unwrap_or_default(), "{at}");
+        assert_eq!(ours.prompts.unwrap_or_default(), prompts, "{at}: prompts");
+        for (what, ours, theirs) in [
+            ("calls", &ours.calls, &theirs.calls),
+            ("reads", &ours.reads, &theirs.reads),
+            ("gets", &ours.gets, &theirs.gets),
+        ] {
+            assert_eq!(times(ours), times(theirs), "{at}: {what}");
+        }
+    }
+}
+
+#[test]
+fn each_server_reaches_clients_of_the_host_unchanged_but_for_names() {
+    let bench = Bench::new();
+    for name in NAMES {
+        let Some(launch) = bench.real(name) else { return };
+        the_host_carries_unchanged(name, &launch, &bench);
+    }
+    let Some(server) = everything_over_http(&bench) else { return };
+    the_host_carries_unchanged("everything", &Launch::Http(server.url.clone()), &bench);
 }
 
 /// Servers of npm and of PyPI answer in a sandbox as they do without: their programs, scripts,

@@ -15,6 +15,7 @@ use super::client::Client;
 use super::message::{CLIENT_CAPABILITIES, Request, RpcError, success, with_member};
 use super::rounds::Flight;
 use super::sink::{Outgoing, Sink};
+use super::view::View;
 use super::{asks, levels, refusal, rounds};
 use crate::actors::frontend::CALL_EVENTS_MAX;
 use crate::builtins::tool::Tool;
@@ -42,11 +43,8 @@ pub(super) fn tool(client: &Arc<Client>, request: Request, to: &Sink) -> Result<
     let name = request.named("name")?;
     let (me, out) = (client.clone(), to.clone());
     client.run(request.id.clone(), to, async move {
-        let mut view = me.host.view();
-        if view.tool(&name, me.who()).is_none() {
-            // It may be on its way.
-            view = me.settled_view().await;
-        }
+        // It may be on its way.
+        let view = me.view_with(|view| view.tool(&name, me.who()).is_some()).await;
         let Some(row) = view.tool(&name, me.who()) else {
             let similar = view.catalog.similar(&name, None, SIMILAR_MAX);
             let seen = similar.into_iter().filter(|name| view.tool(name, me.who()).is_some());
@@ -67,10 +65,7 @@ pub(super) fn resource(client: &Arc<Client>, request: Request, to: &Sink) -> Res
     let uri = request.named("uri")?;
     let (me, out) = (client.clone(), to.clone());
     client.run(request.id.clone(), to, async move {
-        let mut view = me.host.view();
-        if view.owner(&uri, me.who()).is_none() {
-            view = me.settled_view().await;
-        }
+        let view = me.view_with(|view| view.owner(&uri, me.who()).is_some()).await;
         let Some(server) = view.owner(&uri, me.who()) else {
             return Some(no_resource(&me, &uri).answer(&request.id));
         };
@@ -84,10 +79,7 @@ pub(super) fn prompt(client: &Arc<Client>, request: Request, to: &Sink) -> Resul
     let name = request.named("name")?;
     let (me, out) = (client.clone(), to.clone());
     client.run(request.id.clone(), to, async move {
-        let mut view = me.host.view();
-        if view.prompt(&name, me.who()).is_none() {
-            view = me.settled_view().await;
-        }
+        let view = me.view_with(|view| view.prompt(&name, me.who()).is_some()).await;
         let Some(row) = view.prompt(&name, me.who()) else {
             return Some(unknown("prompt", &name, &[]).answer(&request.id));
         };
@@ -377,7 +369,11 @@ pub(super) fn complete(client: &Arc<Client>, mut request: Request, to: &Sink) ->
     }
     let (me, out) = (client.clone(), to.clone());
     client.run(request.id.clone(), to, async move {
-        let view = me.settled_view().await;
+        let found = |view: &View| match (&name, &uri) {
+            (Some(name), _) => view.prompt(name, me.who()).is_some(),
+            (None, uri) => uri.as_ref().is_some_and(|uri| view.owner(uri, me.who()).is_some()),
+        };
+        let view = me.view_with(found).await;
         let server = match (&name, &uri) {
             (Some(name), _) => view.prompt(name, me.who()).map(|row| {
                 let raw = serde_json::Value::from(row.item.name.as_str()).to_string();

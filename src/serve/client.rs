@@ -31,6 +31,9 @@ const SLOW_MAX: Duration = Duration::from_secs(60);
 const WAITING_MAX: usize = 1024;
 /// How long the first lists of a client wait for servers that have not settled.
 pub(super) const PATIENCE: Duration = Duration::from_millis(250);
+/// How long they wait while no server at all has told what it has: some clients ask once, and keep an
+/// empty list for good. Most servers of npm and PyPI have started within this.
+pub(super) const PATIENCE_EMPTY: Duration = Duration::from_secs(5);
 
 /// Why a client is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +58,7 @@ pub struct Client {
     passing: bool,
     /// Until when its first lists wait for servers.
     pub(super) patient_until: Monotonic,
+    pub(super) hopeful_until: Monotonic,
     throttle: Option<Throttle>,
     state: Mutex<State>,
     /// Told when a request has ended.
@@ -113,6 +117,7 @@ impl Client {
             session: SessionId::fresh(),
             passing,
             patient_until: from + PATIENCE,
+            hopeful_until: from + PATIENCE_EMPTY,
             throttle,
             state: Mutex::new(State { era, ..State::default() }),
             ended: Notify::new(),
@@ -322,6 +327,12 @@ impl Client {
     /// The snapshot, after a moment for servers that are on their way when this client is new.
     pub(super) async fn settled_view(&self) -> Arc<View> {
         self.host.settle(self.patient_until).await;
+        self.host.view()
+    }
+
+    /// The snapshot, as soon as it has what is looked for, or when a new client has waited for long.
+    pub(super) async fn view_with(&self, found: impl Fn(&View) -> bool) -> Arc<View> {
+        self.host.settle_for(self.hopeful_until, found).await;
         self.host.view()
     }
 

@@ -241,6 +241,18 @@ impl Host {
         }
     }
 
+    /// Waits until the snapshot has what is looked for, no server is on its way any more, or until then.
+    pub(super) async fn settle_for(&self, until: Monotonic, found: impl Fn(&View) -> bool) {
+        let mut catalog = self.catalog.clone();
+        let mut settled = std::pin::pin!(self.settle(until));
+        while !found(&self.view()) {
+            tokio::select! {
+                changed = catalog.changed() => if changed.is_err() { return },
+                () = &mut settled => return,
+            }
+        }
+    }
+
     /// The revision that a server speaks, as far as it is known.
     pub(super) fn revision_of(&self, server: &ServerId) -> Option<Revision> {
         // Only the end of the host takes it away.

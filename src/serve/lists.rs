@@ -22,11 +22,13 @@ pub const PAGE_ITEMS_MAX: usize = 1000;
 /// Bytes of one page; the entry that passes it is its last one.
 pub const PAGE_BYTES_MAX: usize = 4 << 20;
 
-/// Answers a list request. The first ones of a client wait a moment for servers that are on their way.
+/// Answers a list request. The first ones of a client wait a moment for servers that are on
+/// their way, and longer while none has told anything.
 pub(super) fn list(client: &Arc<Client>, kind: ListKind, request: Request, to: &Sink) {
     let me = client.clone();
     client.run(request.id.clone(), to, async move {
-        let view = me.settled_view().await;
+        me.settled_view().await;
+        let view = me.view_with(View::has_any).await;
         Some(match page(&me, &view, kind, &request) {
             Ok(parts) => Outgoing::Answer(parts),
             Err(error) => error.answer(&request.id),

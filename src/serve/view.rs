@@ -11,7 +11,7 @@ use super::template::Template;
 use crate::catalog::items::{Item, ListKind};
 use crate::catalog::merge::Catalog;
 use crate::catalog::naming::{self, Identity, NamingRule};
-use crate::id::ServerId;
+use crate::id::{BUILTINS, ServerId};
 
 /// One entry of a list, as a client may see it.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +62,12 @@ impl View {
         view.catalog = catalog;
         view.marks = ListKind::ALL.map(|kind| mark(view.all_rows(kind)));
         view
+    }
+
+    /// Whether any server has told what it has; the host's own tools don't count.
+    pub(super) fn has_any(&self) -> bool {
+        let mut servers = self.catalog.servers.iter().filter(|(server, _)| server.as_str() != BUILTINS);
+        servers.any(|(_, server)| ListKind::ALL.iter().any(|kind| !server.list(*kind).items.is_empty()))
     }
 
     /// The rows of a list that this client may see, in order.

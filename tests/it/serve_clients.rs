@@ -115,6 +115,42 @@ async fn a_list_is_answered_beside_servers_that_never_do_and_late_ones_are_told_
     assert!(client.aside.is_empty(), "once: {:?}", client.aside);
 }
 
+#[tokio::test(start_paused = true)]
+async fn while_no_server_has_told_anything_first_lists_and_calls_wait_for_one_within_bounds() {
+    let (open, gate) = tokio::sync::watch::channel(false);
+    let late = move |message: &Value, wire: &Wire| {
+        let (message, wire, mut gate) = (message.clone(), wire.clone(), gate.clone());
+        tokio::spawn(async move {
+            let _ = gate.wait_for(|open| *open).await;
+            if !good(&message, &wire) && method_of(&message) == "tools/call" {
+                wire.result(&message, r#"{"content":[{"type":"text","text":"late"}]}"#);
+            }
+        });
+    };
+    let silent = |_: &Value, _: &Wire| {};
+    let host_of_late =
+        host(Fleet::default().with(spec("late"), late).with(spec("never"), silent), |_| {}).await;
+    let mut client = Raw::legacy(&host_of_late, json!({})).await;
+    client.request(1, "tools/list", json!({})).await;
+    client.request(2, "tools/call", json!({"name": "late__echo"})).await;
+    tokio::time::advance(Duration::from_secs(3)).await;
+    idle().await;
+    open.send(true).unwrap();
+    assert_eq!(client.answer(1).await["result"]["tools"].as_array().unwrap().len(), 2, "not an empty list");
+    assert_eq!(said(&client.answer(2).await), "late");
+    // One that never tells costs a new client a few seconds once, and nobody an answer.
+    let host_of_never = host(Fleet::default().with(spec("never"), silent), |_| {}).await;
+    let begun = tokio::time::Instant::now();
+    let mut client = Raw::legacy(&host_of_never, json!({})).await;
+    let list = client.ask("tools/list", json!({})).await;
+    assert_eq!(list["result"]["tools"], json!([]));
+    let waited = begun.elapsed();
+    assert!(waited <= Duration::from_secs(6), "{waited:?}");
+    client.ask("prompts/list", json!({})).await;
+    client.ask("tools/call", json!({"name": "never__echo"})).await;
+    assert!(begun.elapsed() <= waited + Duration::from_millis(10), "waits once: {:?}", begun.elapsed());
+}
+
 /// A server that asks its client that in the middle of each call, and answers with what it was told.
 fn asking(method: &'static str, params: Value) -> impl Script {
     let call: Arc<Mutex<Option<Value>>> = Arc::default();

@@ -16,6 +16,9 @@ use serde_json::{Value, json};
 pub(crate) const NAMES: [&str; 6] =
     ["everything", "filesystem", "memory", "sequential-thinking", "git", "time"];
 
+/// The servers' tools alone, and not the host's own beside them.
+const WITHOUT_OUR_TOOLS: (&str, &str) = ("CALLBOARD_SERVE_BUILTINS", "none");
+
 /// Longest run of one program.
 const RUN_MAX: Duration = Duration::from_secs(90);
 
@@ -151,13 +154,35 @@ fn raw<'de, D: serde::Deserializer<'de>>(from: D) -> Result<String, D::Error> {
 
 impl Config<'_> {
     fn command(&self, verb: &[&str]) -> Command {
+        self.program(&[&["--json", "mcp"], verb].concat())
+    }
+
+    /// How a client starts the program as its server over stdio.
+    pub(crate) fn served(&self) -> Launch {
+        let words = ["--mcp-serve", "--private", "--strict-mcp-config", "--mcp-config"];
+        let args = words.into_iter().map(str::to_owned).chain([text(&self.file)]).collect();
+        let home = self.bench.path("home");
+        let env = [("HOME", home.clone()), ("CALLBOARD_HOME", home.join(".callboard"))];
+        let mut env: Vec<_> = env.into_iter().map(|(key, path)| (key.to_owned(), text(&path))).collect();
+        env.push((WITHOUT_OUR_TOOLS.0.to_owned(), WITHOUT_OUR_TOOLS.1.to_owned()));
+        Launch::Stdio { command: env!("CARGO_BIN_EXE_callboard").into(), args, env }
+    }
+
+    /// The program as a server over HTTP.
+    pub(crate) fn served_over_http(&self) -> HttpServer {
+        let mut host = self.program(&["--mcp-http", "--mcp-port", "0"]);
+        host.stdout(Stdio::null()).env(WITHOUT_OUR_TOOLS.0, WITHOUT_OUR_TOOLS.1);
+        let mut child = host.spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let at = |line: String| Some(line.split_once("http://127.0.0.1:")?.1.split('/').next()?.to_owned());
+        let port = lines.find_map(|line| at(line.ok()?)).expect("the host listens");
+        std::thread::spawn(move || lines.for_each(drop));
+        HttpServer { url: format!("http://127.0.0.1:{port}/mcp"), child }
+    }
+
+    fn program(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_callboard"));
-        command
-            .arg("--strict-mcp-config")
-            .arg("--mcp-config")
-            .arg(&self.file)
-            .args(["--json", "mcp"])
-            .args(verb);
+        command.arg("--strict-mcp-config").arg("--mcp-config").arg(&self.file).args(words);
         let home = self.bench.path("home");
         let path = std::env::split_paths(&search_path()).collect::<Vec<_>>();
         command.env_clear().env("PATH", std::env::join_paths(path).unwrap());
@@ -219,8 +244,19 @@ pub(crate) struct Direct {
     pub(crate) gets: Vec<String>,
 }
 
-/// Asks a server through the direct client.
+/// Asks a server through the direct client, which can do nothing for it.
 pub(crate) fn direct(
+    launch: &Launch,
+    calls: &[(&str, Value)],
+    reads: &[&str],
+    gets: &[(&str, Value)],
+) -> Direct {
+    direct_with(&json!({}), launch, calls, reads, gets)
+}
+
+/// The same of a client with these capabilities, as far as a server sees.
+pub(crate) fn direct_with(
+    capabilities: &Value,
     launch: &Launch,
     calls: &[(&str, Value)],
     reads: &[&str],
@@ -233,6 +269,7 @@ pub(crate) fn direct(
         }
         Launch::Http(url) => json!({"url": url}),
     };
+    spec["capabilities"] = capabilities.clone();
     spec["calls"] = json!(calls);
     spec["reads"] = json!(reads);
     spec["gets"] = json!(gets);

@@ -5,7 +5,7 @@
 //   node direct-client.mjs '{"command":"…","args":[…],"env":{…},"calls":[["echo",{"message":"x"}]]}'
 //   node direct-client.mjs '{"url":"http://127.0.0.1:1234/mcp", …}'
 //
-// Optional keys: cwd, calls [[tool, arguments]], reads [uri], gets [[prompt, arguments]].
+// Optional keys: capabilities, cwd, calls [[tool, arguments]], reads [uri], gets [[prompt, arguments]].
 // Prints one JSON object. Values under initialize, tools, resources, templates, prompts (one
 // string per item), calls, reads and gets are the raw JSON text, as strings.
 import { spawn } from "node:child_process";
@@ -132,7 +132,10 @@ async function list(client, method, key, schema) {
 const transport = spec.url
   ? new StreamableHTTPClientTransport(new URL(spec.url), { fetch: tappedFetch })
   : new TappedStdio();
-const client = new Client({ name: "callboard-direct-client", version: "1" }, { capabilities: {} });
+const client = new Client(
+  { name: "callboard-direct-client", version: "1" },
+  { capabilities: spec.capabilities ?? {} },
+);
 await client.connect(transport);
 
 const offers = client.getServerCapabilities() ?? {};
