@@ -24,6 +24,7 @@ mod cli_terminal;
 mod concurrency;
 mod configuration;
 mod crashes;
+mod crowd;
 mod deadlines;
 mod demo;
 mod eras_cells;

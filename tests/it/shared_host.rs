@@ -13,10 +13,10 @@ use crate::cli_home::Home;
 use crate::support::bad::until;
 
 /// A client: the process that its user's program starts, and that program's ends of its pipes.
-struct Client {
+pub(crate) struct Client {
     process: Child,
     input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
+    pub(crate) output: BufReader<ChildStdout>,
     last: u64,
 }
 
@@ -32,7 +32,7 @@ impl Client {
     }
 
     /// One that has shaken hands.
-    fn ready(home: &Home) -> Self {
+    pub(crate) fn ready(home: &Home) -> Self {
         Self::ready_with(home, |_| {})
     }
 
@@ -45,7 +45,7 @@ impl Client {
         client
     }
 
-    fn say(&mut self, message: Value) {
+    pub(crate) fn say(&mut self, message: Value) {
         writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
     }
 
@@ -70,14 +70,14 @@ impl Client {
     }
 
     /// Ends its input; the exit code.
-    fn leave(mut self) -> i32 {
+    pub(crate) fn leave(mut self) -> i32 {
         drop(self.input.take());
         self.process.wait().unwrap().code().unwrap_or(-1)
     }
 }
 
 /// A home with one server, `s`, whose entry has these keys besides.
-fn with_server(more: &Value) -> Home {
+pub(crate) fn with_server(more: &Value) -> Home {
     let home = Home::new();
     let mut entry = json!({"command": badmcp()});
     entry.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -107,7 +107,7 @@ fn servers(home: &Home) -> Vec<i32> {
     processes(home, &badmcp())
 }
 
-async fn gone(home: &Home) {
+pub(crate) async fn gone(home: &Home) {
     until("the host has ended, and its servers with it", || {
         hosts(home).is_empty() && servers(home).is_empty()
     })
