@@ -107,7 +107,7 @@ pub struct RuntimePlan {
     /// Where calls are written down; `None` when they are not.
     pub audit: Option<AuditPlan>,
     /// The seed of everything random, so that a run can be repeated; `None` for one that is
-    /// different in every process.
+    /// different in every process. With one the audit log is written on the event loop's own thread.
     pub seed: Option<u64>,
     /// Through which everything of servers is shown; what is secret in this plan joins it.
     pub redaction: Redaction,
@@ -138,8 +138,8 @@ impl AuditPlan {
         (mode != AuditMode::Off).then(|| Self { place, strict: mode == AuditMode::Strict })
     }
 
-    fn start(&self, in_flight_max: usize) -> Result<AuditRef, StartError> {
-        AuditRef::start(self.place.clone(), self.strict, in_flight_max)
+    fn start(&self, plan: &RuntimePlan) -> Result<AuditRef, StartError> {
+        AuditRef::start(self.place.clone(), self.strict, plan.in_flight_max, plan.seed.is_some())
             .map_err(|e| StartError(format!("no thread for the audit log: {e}")))
     }
 }
@@ -277,7 +277,7 @@ impl Runtime {
         let (broken_out, broken) = watch::channel(false);
         let notices = broadcast::channel(NOTICES_MAX).0;
         let (gate_out, gate) = watch::channel(Arc::new(plan.gate()));
-        let audit = plan.audit.as_ref().map(|audit| audit.start(plan.in_flight_max)).transpose()?;
+        let audit = plan.audit.as_ref().map(|audit| audit.start(&plan)).transpose()?;
         let reread = Arc::<Notify>::default();
         let args = RootArgs {
             registry: RegistryArgs {

@@ -1,11 +1,13 @@
 //! The judge is judged: each promise has records that break it, and the oracle notices every one.
 //! A record that nobody touched breaks none.
 
+use callboard::audit::record::Event;
 use callboard::call::{Delivery, ErrorCode};
 use callboard::view::{BreakerState, LifeState, ParkReason};
 
+use super::audit_log::Line;
 use super::oracle::{Promise, breaches};
-use super::schedule::{CallPlan, FaultKind, LAST_CALLS, PARTING_CALLS, Schedule, What};
+use super::schedule::{CallPlan, FaultKind, LAST_CALLS, PARTING_CALLS, Schedule, TOOLS, What};
 use super::trace::{Entry, Fact, Outcome};
 use super::world::{self, Run};
 
@@ -235,6 +237,75 @@ fn a_catalogue_that_lacks_or_invents_or_confuses_is_noticed() {
         run.end.exposed.push(again);
     });
     breaks(Promise::V9, |run| run.end.exposed[0].0 = "not a name".to_owned());
+}
+
+/// The lines of a call in the audit log.
+fn lines(run: &mut Run, call: u64) -> &mut Vec<Line> {
+    run.end.log.lines.get_mut(&call).expect("it was written down")
+}
+
+#[test]
+fn a_call_that_is_not_in_the_log_as_it_was_is_noticed() {
+    breaks(Promise::V10, |run| drop(run.end.log.lines.remove(&0)));
+    breaks(Promise::V10, |run| drop(lines(run, 0).pop()));
+    breaks(Promise::V10, |run| drop(lines(run, 0).remove(0)));
+    breaks(Promise::V10, |run| {
+        let again = lines(run, 0)[1].clone();
+        lines(run, 0).push(again);
+    });
+    breaks(Promise::V10, |run| lines(run, 0)[1].sent = 0);
+    breaks(Promise::V10, |run| lines(run, 0)[1].outcome = Some("failed".to_owned()));
+    breaks(Promise::V10, |run| lines(run, 1)[1].error = Some("busy".to_owned()));
+    breaks(Promise::V10, |run| lines(run, 2)[1].outcome = Some("lost".to_owned()));
+    breaks(Promise::V10, |run| {
+        let refused = Line { event: Event::Refused, outcome: None, error: None, sent: 0 };
+        *lines(run, 2) = vec![refused];
+    });
+}
+
+#[test]
+fn a_log_that_does_not_verify_or_lacks_an_end_is_noticed() {
+    breaks(Promise::V10, |run| run.end.log.differences.push("deleted".to_owned()));
+    breaks(Promise::V10, |run| run.end.log.open = 1);
+    breaks(Promise::V10, |run| run.end.log.troubles = 1);
+}
+
+/// The second server's list arrived once more, with another definition of its last tool, before its
+/// second call.
+fn turned(run: &mut Run) {
+    let at = run.schedule.calls[3].at - 500;
+    let place = run.trace.iter().position(|entry| entry.at > at).expect("a call comes later");
+    let (server, conn, version, changed, sure) = (1, 99, 0, true, true);
+    let listed = Fact::Listed { server, conn, version, changed, sure };
+    for fact in [listed, Fact::Shown { server, conn, changed }] {
+        run.trace.insert(place, Entry { at, fact });
+    }
+}
+
+#[test]
+fn a_changed_definition_that_is_not_held_or_runs_is_noticed() {
+    let tool = || vec![TOOLS[2].to_owned()];
+    breaks(Promise::V11, turned);
+    breaks(Promise::V11, |run| {
+        turned(run);
+        run.end.held.insert(1, tool());
+        run.schedule.calls[3].what = What::Tool(2);
+    });
+    let mut run = sound();
+    turned(&mut run);
+    run.end.held.insert(1, tool());
+    assert_eq!(breaches(&run), [], "held, and not called");
+}
+
+#[test]
+fn what_is_held_as_it_was_is_noticed() {
+    breaks(Promise::V11, |run| {
+        run.end.held.insert(1, vec![TOOLS[2].to_owned()]);
+    });
+    breaks(Promise::V11, |run| {
+        run.end.held.insert(0, vec![TOOLS[0].to_owned()]);
+    });
+    breaks(Promise::V11, |run| ends(run, 1, failed(ErrorCode::Held, Delivery::NotSent, "beta: held")));
 }
 
 #[test]

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use callboard::audit::file::Place;
 use callboard::config::spec::{
     BreakerSpec, Entry, EntryState, Limits, Rate, Scope, ServerSpec, Source, StartMode, Timeouts,
     TransportSpec, Trust,
 };
 use callboard::id::ServerId;
-use callboard::runtime::RuntimePlan;
+use callboard::runtime::{AuditPlan, RuntimePlan};
 
 use super::peer::Peer;
 use super::schedule::{Act, NAMES, Schedule, ServerPlan};
@@ -34,13 +35,14 @@ pub struct Fleet {
     schedule: Schedule,
     peers: Vec<Arc<Peer>>,
     stands: BTreeMap<usize, Stand>,
+    log: Place,
 }
 
 impl Fleet {
-    /// Every server of the schedule, on its peer.
-    pub fn new(schedule: &Schedule, peers: &[Arc<Peer>]) -> Self {
+    /// Every server of the schedule, on its peer; calls are written down at `log`.
+    pub fn new(schedule: &Schedule, peers: &[Arc<Peer>], log: Place) -> Self {
         let stands = (0..schedule.servers.len()).map(|index| (index, Stand::There { edition: 0 })).collect();
-        Self { schedule: schedule.clone(), peers: peers.to_vec(), stands }
+        Self { schedule: schedule.clone(), peers: peers.to_vec(), stands, log }
     }
 
     /// The schedule that it is for.
@@ -82,6 +84,7 @@ impl Fleet {
         let mut plan = RuntimePlan {
             in_flight_max: PERMITS,
             seed: Some(self.schedule.seed),
+            audit: Some(AuditPlan { place: Ok(self.log.clone()), strict: true }),
             poll: self.schedule.poll.map(Duration::from_millis),
             ..RuntimePlan::default()
         };

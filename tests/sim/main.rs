@@ -11,6 +11,7 @@
 )]
 
 mod answers;
+mod audit_log;
 mod doctored;
 mod entries;
 mod oracle;
@@ -141,6 +142,7 @@ fn every_kind_of_fault_acts_and_every_way_to_end_is_seen() {
         "draining",
         "frame_too_large",
         "given_up",
+        "held",
         "malformed_answer",
         "not_ready",
         "rate_limited",

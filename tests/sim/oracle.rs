@@ -4,6 +4,7 @@
 mod breaker;
 mod calls;
 mod servers;
+mod trust;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -35,6 +36,10 @@ pub enum Promise {
     V8,
     /// The catalogue is the union of the last good lists, names are bijective.
     V9,
+    /// Every call is in the audit log from its start to its end or as refused, and the log verifies.
+    V10,
+    /// A changed definition is held, nothing held runs, and what is as it was is not held.
+    V11,
     /// Every refusal has a code and a text that names the server.
     V12,
 }
@@ -102,6 +107,7 @@ pub fn breaches(run: &Run) -> Vec<Breach> {
     breaker::check(run, &mut findings);
     calls::check(run, &mut findings);
     servers::check(run, &mut findings);
+    trust::check(run, &mut findings);
     findings.0
 }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
 use tokio::sync::watch;
 
-use super::answers;
+use super::answers::{self, Offer};
 use super::schedule::{CallPlan, FaultKind, FaultPlan, PARTING_CALLS, Schedule, ServerPlan};
 use super::trace::{Fact, Trace};
 
@@ -30,8 +30,8 @@ pub struct Peer {
 struct State {
     conns: u64,
     open: usize,
-    /// Counts changes of the catalogue.
-    version: u64,
+    /// Its catalogue: the version counts changes.
+    offer: Offer,
     /// How often each fault has acted.
     used: Vec<u64>,
 }
@@ -61,9 +61,9 @@ impl Peer {
         self.lock().open
     }
 
-    /// The version of its catalogue.
-    pub fn version(&self) -> u64 {
-        self.lock().version
+    /// Its catalogue as it is now.
+    pub fn offer(&self) -> Offer {
+        self.lock().offer
     }
 
     /// Has every connection say that its lists changed, if this server does that.
@@ -113,7 +113,7 @@ enum Due {
     /// Writes bytes in small pieces.
     Pieces(Vec<u8>),
     /// Writes the last page of a list: from here on it may count as handed over.
-    Listed { line: Vec<u8>, version: u64, sure: bool },
+    Listed { line: Vec<u8>, offer: Offer, sure: bool },
     /// Ends the connection.
     Close,
     /// A fault of the open connection.
@@ -229,11 +229,9 @@ impl Conn {
                     tokio::task::yield_now().await;
                 }
             }
-            Due::Listed { line, version, sure } => {
+            Due::Listed { line, offer, sure } => {
                 self.write(&line).await;
-                let (server, conn) = (self.peer.index, self.number);
-                let sure = sure && !self.doubtful;
-                self.peer.trace.note(Fact::Listed { server, conn, version, sure });
+                self.listed(offer, sure && !self.doubtful);
             }
             Due::Close => self.ended = true,
             Due::Resume => self.stalled = false,
@@ -263,8 +261,13 @@ impl Conn {
                     self.soon(0, Due::Write(answers::changed()));
                 }
             }
-            FaultKind::CatalogueMutation => {
-                self.peer.lock().version += 1;
+            FaultKind::CatalogueMutation | FaultKind::DefinitionChange => {
+                let mut state = self.peer.lock();
+                match fault.kind {
+                    FaultKind::CatalogueMutation => state.offer.version += 1,
+                    _ => state.offer.changed = !state.offer.changed,
+                }
+                drop(state);
                 if self.peer.plan.announces {
                     self.soon(0, Due::Write(answers::changed()));
                 }
@@ -313,19 +316,25 @@ impl Conn {
             return;
         }
         let cursor = message["params"]["cursor"].as_str();
-        let page = answers::page(&self.peer.plan, self.peer.version(), cursor, looped);
+        let page = answers::page(&self.peer.plan, self.peer.offer(), cursor, looped);
+        let (server, conn, changed) = (self.peer.index, self.number, page.offer.changed);
+        self.peer.trace.note(Fact::Shown { server, conn, changed });
         let line = answers::result(id, &page.result);
         let fault = self.peer.fault(|fault| fault.lists && fault.kind.is_of_an_answer());
         self.doubtful |= looped || fault.is_some();
         if looped || fault.is_some() {
-            let (server, conn) = (self.peer.index, self.number);
-            self.peer.trace.note(Fact::Listed { server, conn, version: page.version, sure: false });
+            self.listed(page.offer, false);
         }
         match (fault, page.last) {
             (Some(fault), _) => self.spoiled(&fault, id, 0, line),
-            (None, true) => self.soon(0, Due::Listed { line, version: page.version, sure: true }),
+            (None, true) => self.soon(0, Due::Listed { line, offer: page.offer, sure: true }),
             (None, false) => self.soon(0, Due::Write(line)),
         }
+    }
+
+    fn listed(&self, Offer { version, changed }: Offer, sure: bool) {
+        let (server, conn) = (self.peer.index, self.number);
+        self.peer.trace.note(Fact::Listed { server, conn, version, changed, sure });
     }
 
     fn answer_list(&mut self, line: Vec<u8>) {

@@ -132,6 +132,8 @@ pub enum FaultKind {
     StalledReader,
     ListChangedStorm,
     CatalogueMutation,
+    /// A tool that was there becomes another under its name, or what it was again.
+    DefinitionChange,
     NotificationFlood,
     RequestFlood,
     SlowStart,
@@ -145,7 +147,7 @@ use FaultKind as F;
 
 impl FaultKind {
     /// Every kind.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         F::Delay,
         F::Jitter,
         F::DropAnswer,
@@ -172,6 +174,7 @@ impl FaultKind {
         F::StalledReader,
         F::ListChangedStorm,
         F::CatalogueMutation,
+        F::DefinitionChange,
         F::NotificationFlood,
         F::RequestFlood,
         F::SlowStart,

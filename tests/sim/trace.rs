@@ -1,6 +1,7 @@
 //! What happened in a run, in order, with virtual times: written by peers, callers and the
 //! operator, read by the oracle.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use callboard::call::{Delivery, ErrorCode};
@@ -21,8 +22,10 @@ pub enum Fact {
     Executed { server: usize, nonce: u64 },
     /// A peer was told that a caller left or a limit passed.
     Cancelled { server: usize, conn: u64, id: u64 },
+    /// A page of a tool list was made; the definition that changes is `changed` in it or as it was at first.
+    Shown { server: usize, conn: u64, changed: bool },
     /// The last page of a tool list was handed over; `sure` when nothing was done to any page.
-    Listed { server: usize, conn: u64, version: u64, sure: bool },
+    Listed { server: usize, conn: u64, version: u64, changed: bool, sure: bool },
     /// A fault acted.
     Fault { server: usize, kind: FaultKind },
     /// A connection ended; by the peer's own will or by ours.
@@ -66,12 +69,14 @@ pub struct Entry {
 pub struct Trace {
     began: tokio::time::Instant,
     entries: Arc<Mutex<Vec<Entry>>>,
+    /// Nonces of calls by the number that the product gave them, which is another in every run.
+    numbers: Arc<Mutex<BTreeMap<u64, u64>>>,
 }
 
 impl Trace {
     /// An empty record that begins now.
     pub fn begin() -> Self {
-        Self { began: tokio::time::Instant::now(), entries: Arc::default() }
+        Self { began: tokio::time::Instant::now(), entries: Arc::default(), numbers: Arc::default() }
     }
 
     /// Virtual milliseconds since the start.
@@ -88,6 +93,16 @@ impl Trace {
     pub fn note(&self, fact: Fact) {
         let entry = Entry { at: self.now(), fact };
         self.entries.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+    }
+
+    /// Notes the product's own number of a call.
+    pub fn number(&self, number: u64, nonce: u64) {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner).insert(number, nonce);
+    }
+
+    /// The call with that number.
+    pub fn nonce(&self, number: u64) -> Option<u64> {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner).get(&number).copied()
     }
 
     /// Everything so far.

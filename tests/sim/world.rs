@@ -15,6 +15,7 @@ use callboard::view::{BreakerState, LifeState};
 use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 
+use super::audit_log::{Log, Shelf};
 use super::entries::Fleet;
 use super::peer::Peer;
 use super::schedule::{Act, CallPlan, Schedule, TOOLS, What};
@@ -81,6 +82,10 @@ pub struct End {
     /// Tasks that are alive after the shutdown.
     pub tasks_after: usize,
     pub panics: usize,
+    /// Tools that the catalogue held when it was looked at.
+    pub held: BTreeMap<usize, Vec<String>>,
+    /// The audit log after the shutdown.
+    pub log: Log,
 }
 
 /// Runs a schedule to its end.
@@ -98,9 +103,10 @@ pub fn run(schedule: &Schedule) -> Run {
 
 async fn whole(schedule: &Schedule) -> (Vec<Entry>, End) {
     let trace = Trace::begin();
+    let log = Shelf::new();
     let peers: Vec<Arc<Peer>> =
         (0..schedule.servers.len()).map(|index| Peer::new(schedule, index, &trace)).collect();
-    let mut fleet = Fleet::new(schedule, &peers);
+    let mut fleet = Fleet::new(schedule, &peers, log.place());
     let runtime = Runtime::start(fleet.plan()).await.expect("the core starts");
     let watcher = tokio::spawn(watch(runtime.watch(&[]), trace.clone()));
     let calls: Vec<_> = schedule
@@ -141,6 +147,7 @@ async fn whole(schedule: &Schedule) -> (Vec<Entry>, End) {
     watcher.abort();
     sleep_until(trace.instant(trace.now() + STALL_MAX_MS)).await;
     end.open_after = peers.iter().map(|peer| (peer.index, peer.open())).collect();
+    end.log = log.read(&trace);
     end.tasks_after = tokio::runtime::Handle::current().metrics().num_alive_tasks();
     (trace.entries(), end)
 }
@@ -165,14 +172,17 @@ async fn aftermath(runtime: &Runtime, fleet: &Fleet, peers: &[Arc<Peer>], trace:
     let lists = schedule.servers.iter().map(|server| server.list).max().unwrap_or(0);
     pause(trace, lists * 4 + 2_000).await;
     end.catalog = catalog(runtime, fleet);
+    end.held = held(runtime, fleet);
     end.looked_at = trace.now();
     peers.iter().for_each(|peer| peer.ring());
     // By then every poll had its turn, and reads that found nothing are at their longest distance.
     pause(trace, lists + 65_000).await;
     end.renewed = catalog(runtime, fleet);
     end.heard = states(runtime, fleet);
-    end.offered =
-        peers.iter().map(|peer| (peer.index, super::answers::tools(&peer.plan, peer.version()))).collect();
+    end.offered = peers
+        .iter()
+        .map(|peer| (peer.index, super::answers::tools(&peer.plan, peer.offer().version)))
+        .collect();
     end.exposed = exposed(runtime, fleet);
     for view in runtime.status() {
         if matches!(view.state, LifeState::Parked(_)) {
@@ -208,6 +218,19 @@ fn catalog(runtime: &Runtime, fleet: &Fleet) -> BTreeMap<usize, Vec<String>> {
         }
     }
     tools
+}
+
+fn held(runtime: &Runtime, fleet: &Fleet) -> BTreeMap<usize, Vec<String>> {
+    let catalog = runtime.catalog();
+    let mut found: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+    for tool in
+        catalog.tools.iter().filter(|tool| catalog.held(&tool.route.server, &tool.route.item.name).is_some())
+    {
+        if let Some(index) = fleet.index(tool.route.server.as_str()) {
+            found.entry(index).or_default().push(tool.route.item.name.clone());
+        }
+    }
+    found
 }
 
 fn exposed(runtime: &Runtime, fleet: &Fleet) -> Vec<(String, usize, String)> {
@@ -252,9 +275,11 @@ async fn caller(frontend: FrontendRef, schedule: Schedule, call: CallPlan, trace
     };
     let server = schedule.servers[call.server].name;
     let (events, mut reports) = mpsc::channel(64);
+    let request = request(server, &call);
+    trace.number(request.id.0, call.nonce);
     let outcome = tokio::select! {
         biased;
-        ended = frontend.call(request(server, &call), Some(events)) => outcome(ended),
+        ended = frontend.call(request, Some(events)) => outcome(ended),
         () = leave => Outcome::Left,
     };
     while let Ok(event) = reports.try_recv() {

@@ -15,6 +15,7 @@ use crate::catalog::pin::Fingerprint;
 use crate::id::{CallId, ListenerId, ServerId, SessionId};
 use crate::policy::approve::Answer;
 use crate::telemetry::Redaction;
+use crate::transport::task;
 
 /// Records that may wait beside two for each call in flight: refusals without a permit, notes, and the
 /// ends of the calls of one bundle.
@@ -120,10 +121,13 @@ pub(crate) struct AuditRef {
 
 impl AuditRef {
     /// Starts the thread. Files are opened at the first record. An error means that the system gave no thread.
+    /// `aboard`: a task of the caller's own event loop instead, for runs that are to be repeatable: the
+    /// order of what happens is not up to the system then.
     pub(crate) fn start(
         place: Result<Place, String>,
         strict: bool,
         in_flight_max: usize,
+        aboard: bool,
     ) -> std::io::Result<Self> {
         let queue_len_max = in_flight_max.saturating_mul(2).saturating_add(EXTRA_QUEUE_LEN_MAX);
         let queue_len_max = queue_len_max.min(tokio::sync::Semaphore::MAX_PERMITS);
@@ -131,10 +135,14 @@ impl AuditRef {
         let (ends, ended) = mpsc::channel(queue_len_max);
         let desk = Desk::new(place, strict, ends.downgrade());
         let inbox = Inbox { jobs, ends: ended };
-        // For its one timer; nothing else runs there.
-        let timer = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-        let run = move || timer.block_on(desk::run(desk, inbox));
-        std::thread::Builder::new().name("audit".to_owned()).spawn(run)?;
+        let run = desk::run(desk, inbox);
+        if aboard {
+            task::spawn(run).detach();
+        } else {
+            // For its one timer; nothing else runs there.
+            let timer = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+            std::thread::Builder::new().name("audit".to_owned()).spawn(move || timer.block_on(run))?;
+        }
         Ok(Self { queue, _ends: ends, strict })
     }
 

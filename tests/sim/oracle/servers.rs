@@ -15,7 +15,7 @@ const WINDOW_MS: u64 = 59_998;
 /// Restarts in it, and starts in a row that never become ready.
 const RESTARTS_MAX: usize = 5;
 /// How long a connection must have lived after a list for that list to have arrived for sure.
-const ARRIVED_MS: u64 = 50;
+pub(super) const ARRIVED_MS: u64 = 50;
 
 pub(super) fn check(run: &Run, findings: &mut Findings) {
     for server in 0..run.schedule.servers.len() {
@@ -211,7 +211,7 @@ fn last_lists(run: &Run, server: usize) -> BTreeSet<Option<u64>> {
             Fact::Acted { server: s, act } if s == server && act != Act::Restart => {
                 found.insert(None);
             }
-            Fact::Listed { server: s, conn, version, sure } if s == server => {
+            Fact::Listed { server: s, conn, version, sure, .. } if s == server => {
                 if sure && lived_on(run, server, conn, place) {
                     found.clear();
                 }
@@ -223,7 +223,8 @@ fn last_lists(run: &Run, server: usize) -> BTreeSet<Option<u64>> {
     found
 }
 
-fn lived_on(run: &Run, server: usize, conn: u64, place: usize) -> bool {
+/// Whether a connection lived long enough after that entry for what it wrote there to have arrived.
+pub(super) fn lived_on(run: &Run, server: usize, conn: u64, place: usize) -> bool {
     let at = run.trace[place].at;
     let gone =
         |fact: &Fact| matches!(fact, Fact::Gone { server: s, conn: c, .. } if (*s, *c) == (server, conn));
