@@ -4,6 +4,8 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "in a test, a panic is the report")]
 
+#[path = "real/attacks.rs"]
+mod attacks;
 #[path = "real/bench.rs"]
 mod bench;
 

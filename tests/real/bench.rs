@@ -350,7 +350,7 @@ fn wait(mut child: Child) -> Output {
     output
 }
 
-fn folder() -> PathBuf {
+pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real")
 }
 
@@ -370,7 +370,7 @@ fn node() -> PathBuf {
 }
 
 /// A file of `tests/real`, if it is installed.
-fn installed(name: &str, inner: &str) -> Option<PathBuf> {
+pub(crate) fn installed(name: &str, inner: &str) -> Option<PathBuf> {
     let path = folder().join(inner);
     if path.is_file() {
         return Some(path);
@@ -378,7 +378,7 @@ fn installed(name: &str, inner: &str) -> Option<PathBuf> {
     assert!(!in_ci(), "{name}: {} is missing; tests/real/install brings it", path.display());
     // Straight to stderr: the test runner keeps what a passing test prints.
     let hint = "run tests/real/install to test it too";
-    let _ = writeln!(std::io::stderr(), "LEFT OUT: the real server {name} is not installed; {hint}");
+    let _ = writeln!(std::io::stderr(), "LEFT OUT: {name} is not installed; {hint}");
     None
 }
 

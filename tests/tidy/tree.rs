@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use super::source::{Source, Token};
 
 /// Names that are not ours: built, downloaded, or git's own (a folder, or a file in a worktree).
-const SKIPPED: [&str; 5] = ["target", "node_modules", ".fixtures", ".git", "corpus"];
+const SKIPPED: [&str; 8] =
+    ["target", "node_modules", ".fixtures", ".venv", ".venv-legacy", ".venv-attacks", ".git", "corpus"];
 
 /// All text files of the repository.
 pub(crate) struct Tree {
