@@ -54,6 +54,7 @@ mod resilience;
 mod rpc;
 mod schemas;
 mod secrets;
+mod secrets_serve;
 mod serve_clients;
 mod serve_items;
 mod serve_program;

@@ -14,8 +14,8 @@ use crate::cli_home::{Home, Ran};
 use crate::support::bad::{Yard, flags, program, runs};
 
 /// How many canaries there are, and how many one home has.
-const CANARIES: usize = 40;
-const EACH: usize = 10;
+pub(crate) const CANARIES: usize = 40;
+pub(crate) const EACH: usize = 10;
 
 /// A value as people have them, with what encoders must escape.
 fn canary(number: usize) -> String {
@@ -23,7 +23,7 @@ fn canary(number: usize) -> String {
 }
 
 /// The encodings in which a canary is said again.
-fn forms(canary: &str) -> [String; 6] {
+pub(crate) fn forms(canary: &str) -> [String; 6] {
     let hex: String = canary.bytes().map(|b| format!("{b:02x}")).collect();
     let percent: String = url::form_urlencoded::byte_serialize(canary.as_bytes()).collect();
     let json = json!(canary).to_string();
@@ -43,13 +43,13 @@ fn telling(form: &str) -> &str {
 }
 
 /// A home whose servers know canaries `from..from + EACH`, and say them.
-struct Cage {
-    home: Home,
-    canaries: Vec<String>,
+pub(crate) struct Cage {
+    pub(crate) home: Home,
+    pub(crate) canaries: Vec<String>,
 }
 
 impl Cage {
-    fn new(from: usize) -> Self {
+    pub(crate) fn new(from: usize) -> Self {
         let home = Home::new();
         let canaries: Vec<String> = (from..from + EACH).map(canary).collect();
         let stored: serde_json::Map<String, Value> =
@@ -99,13 +99,13 @@ impl Cage {
     }
 
     #[track_caller]
-    fn clean(&self, channel: &str, text: &str) {
+    pub(crate) fn clean(&self, channel: &str, text: &str) {
         let leaks = self.leaks(text);
         assert!(leaks.is_empty(), "{channel} shows {leaks:?}:\n{text}");
     }
 
     /// Everything that the program wrote into its home by itself.
-    fn written(&self) -> String {
+    pub(crate) fn written(&self) -> String {
         fn walk(folder: &Path, into: &mut Vec<PathBuf>) {
             for entry in std::fs::read_dir(folder).unwrap() {
                 let path = entry.unwrap().path();
