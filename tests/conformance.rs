@@ -9,7 +9,7 @@
 #[path = "real/fixture.rs"]
 mod fixture;
 
-use fixture::{Client, Fixture, Home, Verdict, suite};
+use fixture::{Client, Fixture, Home, Verdict, odd_server, suite};
 use serde_json::{Value, json};
 
 const REVISIONS: [&str; 2] = ["2025-11-25", "2026-07-28"];
@@ -153,5 +153,76 @@ fn a_modern_client_reaches_a_legacy_server_across_eras_with_its_questions_in_mid
             assert_eq!(ours["content"], theirs["content"], "{client:?}");
         }
         assert_eq!(seen["calls"].as_array().map(Vec::len), direct["calls"].as_array().map(Vec::len));
+    }
+}
+
+/// What stands before, and what after, the members that every definition here has.
+type Oddity = (&'static str, &'static str);
+
+/// Definitions that make one client or another refuse a whole list, or that are unusual: `@` is a sound
+/// input schema.
+const ODDITIES: [Oddity; 18] = [
+    ("a name with dots and slashes", r#"{"name": "a.b/c", "inputSchema": @}"#),
+    ("a name with a blank", r#"{"name": "a b", "inputSchema": @}"#),
+    ("a name of signs", r#"{"name": "\uD83D\uDE80", "inputSchema": @}"#),
+    ("no description", r#"{"name": "odd", "inputSchema": @}"#),
+    (
+        "a reference within",
+        r##"{"name": "odd", "inputSchema": {"type": "object", "$defs": {"x": {"type": "string"}}, "properties": {"a": {"$ref": "#/$defs/x"}}}}"##,
+    ),
+    (
+        "a reference elsewhere",
+        r#"{"name": "odd", "inputSchema": {"type": "object", "properties": {"a": {"$ref": "https://example.org/x.json"}}}}"#,
+    ),
+    ("an output that is an array", r#"{"name": "odd", "inputSchema": @, "outputSchema": {"type": "array"}}"#),
+    ("an empty input schema", r#"{"name": "odd", "inputSchema": {}}"#),
+    ("no input schema", r#"{"name": "odd"}"#),
+    ("an input schema that is null", r#"{"name": "odd", "inputSchema": null}"#),
+    ("a hint that is text", r#"{"name": "odd", "inputSchema": @, "annotations": {"readOnlyHint": "yes"}}"#),
+    (
+        "a property that is true",
+        r#"{"name": "odd", "inputSchema": {"type": "object", "properties": {"a": true}}}"#,
+    ),
+    ("a name that is there twice", r#"{"name": "good", "inputSchema": @}"#),
+    ("a title that is a number", r#"{"name": "odd", "title": 7, "inputSchema": @}"#),
+    ("a description that is null", r#"{"name": "odd", "description": null, "inputSchema": @}"#),
+    ("icons that are text", r#"{"name": "odd", "inputSchema": @, "icons": "none"}"#),
+    ("meta that is a list", r#"{"name": "odd", "inputSchema": @, "_meta": []}"#),
+    (
+        "an execution that nobody knows",
+        r#"{"name": "odd", "inputSchema": @, "execution": {"taskSupport": "perhaps"}}"#,
+    ),
+];
+
+#[test]
+fn an_odd_definition_hides_no_good_one_from_any_client() {
+    let mut servers = json!({});
+    let schema = r#"{"type": "object"}"#;
+    let good = format!(r#"{{"name": "good", "description": "Good.", "inputSchema": {schema}}}"#);
+    for (n, (_, odd)) in ODDITIES.iter().enumerate() {
+        let odd = odd.replace('@', schema);
+        let Some(entry) = odd_server(&format!(r#"{{"tools": [{odd}, {good}]}}"#)) else { return };
+        servers[format!("odd{n}")] = entry;
+    }
+    let long = format!(r#"{{"name": "{}", "inputSchema": {schema}}}"#, "n".repeat(130));
+    servers["long"] = odd_server(&format!(r#"{{"tools": [{long}, {good}]}}"#)).unwrap();
+    servers["cursor"] = odd_server(&format!(r#"{{"tools": [{good}], "nextCursor": null}}"#)).unwrap();
+    let home = Home::of(&servers, "[serve]\nbuiltins = \"none\"\n");
+    home.learn();
+    let host = home.serve_http();
+    let calls: Vec<_> = servers.as_object().unwrap().keys().map(|name| format!("{name}__good")).collect();
+    let asked: Vec<_> = calls.iter().map(|name| json!([name, {}])).collect();
+    for client in Client::ALL {
+        let Some(seen) = client.look(&json!({"url": host.url, "calls": asked})) else { return };
+        let names: Vec<_> = seen["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
+        for (n, (what, _)) in ODDITIES.iter().enumerate() {
+            assert!(names.contains(&&json!(format!("odd{n}__good"))), "{client:?}: {what}: {names:?}");
+        }
+        for call in ["long__good", "cursor__good"] {
+            assert!(names.contains(&&json!(call)), "{client:?}: {call}: {names:?}");
+        }
+        for (name, answer) in calls.iter().zip(seen["calls"].as_array().unwrap()) {
+            assert_eq!(answer["content"][0]["text"], "good", "{client:?}: {name}: {answer}");
+        }
     }
 }

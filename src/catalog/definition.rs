@@ -39,12 +39,14 @@ pub fn read(kind: ListKind, raw: Bytes) -> Result<Item, String> {
     }
     let mut title = draft.optional_text("title");
     let description = draft.description();
+    draft.extras();
     let mut hints = Hints::default();
     let mut input_schema = None;
     match kind {
         ListKind::Tools => {
             input_schema = draft.input_schema()?;
             draft.output_schema();
+            draft.execution();
             let (found, inner_title) = draft.annotations();
             hints = found;
             title = title.or(inner_title);
@@ -212,6 +214,7 @@ impl Draft<'_> {
             unwanted.push(i);
         }
         self.edits.extend(removals(&fields, &unwanted, span.start));
+        self.property_schemas("inputSchema", span);
         match fields.iter().rev().find(|m| m.key == "type") {
             None => {
                 self.note("`inputSchema` has no `type`: taken as \"object\"".to_owned());
@@ -236,16 +239,76 @@ impl Draft<'_> {
         Ok(())
     }
 
+    /// Properties whose schema is no object, for which some clients refuse the whole list: `true` and
+    /// `false` have a form that is one, and anything else says nothing.
+    fn property_schemas(&mut self, part: &str, schema: &Range<usize>) {
+        let fields = members(&self.raw[schema.clone()]).unwrap_or_default();
+        let Some(field) = fields.iter().rev().find(|m| m.key == "properties") else { return };
+        let from = schema.start + field.value.start;
+        let inner = &self.raw[from..schema.start + field.value.end];
+        let mut odd: Option<String> = None;
+        for property in members(inner).unwrap_or_default() {
+            let value = &inner[property.value.clone()];
+            let with = match value {
+                b"false" => r#"{"not":{}}"#,
+                _ if Kind::of(value) == Kind::Object => continue,
+                _ => "{}",
+            };
+            odd.get_or_insert_with(|| {
+                let (name, found) = (cut(&property.key, 64), Kind::of(value).named());
+                format!("`{part}.properties.{name}` is {found}: shown as {with}, and so is each like it")
+            });
+            let span = from + property.value.start..from + property.value.end;
+            self.edits.push(Edit { span, with });
+        }
+        self.notes.extend(odd);
+    }
+
+    /// What any definition may carry, and clients refuse a whole list for.
+    fn extras(&mut self) {
+        if let Some((index, span, kind)) = self.find("icons") {
+            let icons: Option<Vec<serde_json::Value>> = serde_json::from_slice(&self.raw[span]).ok();
+            if kind != Kind::Array {
+                self.drop_part(index, &format!("it is {}, not an array", kind.named()));
+            } else if !icons.is_some_and(|icons| icons.iter().all(|icon| icon["src"].is_string())) {
+                self.drop_part(index, "not each of them has a `src`");
+            }
+        }
+        if let Some((index, _, kind)) = self.find("_meta")
+            && kind != Kind::Object
+        {
+            self.drop_part(index, &format!("it is {}, not an object", kind.named()));
+        }
+    }
+
+    fn execution(&mut self) {
+        let Some((index, span, kind)) = self.find("execution") else { return };
+        if kind != Kind::Object {
+            self.drop_part(index, &format!("it is {}, not an object", kind.named()));
+            return;
+        }
+        let object = &self.raw[span];
+        let fields = members(object).unwrap_or_default();
+        let support =
+            fields.iter().rev().find(|m| m.key == "taskSupport").map(|m| text(&object[m.value.clone()]));
+        let known = |word: Option<String>| {
+            word.is_some_and(|word| ["forbidden", "optional", "required"].contains(&word.as_str()))
+        };
+        if support.is_some_and(|word| !known(word)) {
+            self.drop_part(index, "its `taskSupport` is none of forbidden, optional, required");
+        }
+    }
+
     fn output_schema(&mut self) {
         let Some((index, span, kind)) = self.find("outputSchema") else { return };
         if kind != Kind::Object {
             self.drop_part(index, &format!("it is {}, not an object", kind.named()));
             return;
         }
-        let schema = &self.raw[span];
+        let schema = &self.raw[span.clone()];
         let declared = members(schema).and_then(|fields| fields.into_iter().rev().find(|m| m.key == "type"));
         match declared.map(|m| text(&schema[m.value])) {
-            Some(Some(name)) if name == "object" => {}
+            Some(Some(name)) if name == "object" => self.property_schemas("outputSchema", &span),
             Some(Some(name)) => {
                 self.drop_part(index, &format!("its `type` is {:?}, not \"object\"", cut(&name, 32)));
             }
@@ -456,6 +519,32 @@ mod tests {
             tool(r#"{"name":"a","inputSchema":{"type":"object"},"annotations":"x","outputSchema":null}"#)
                 .unwrap();
         assert_eq!(shown(&item), r#"{"name":"a","inputSchema":{"type":"object"}}"#);
+    }
+
+    #[test]
+    fn what_strict_clients_refuse_a_whole_list_for_is_mended_and_the_rest_stays_as_sent() {
+        let schema = r#"{"type":"object","properties":{"a":true,"b" : false,"c":{"x":1.0},"d":[]}}"#;
+        let mended = r#"{"type":"object","properties":{"a":{},"b" : {"not":{}},"c":{"x":1.0},"d":{}}}"#;
+        let item =
+            tool(&format!(r#"{{"name":"a","inputSchema":{schema},"outputSchema":{schema}}}"#)).unwrap();
+        assert_eq!(shown(&item), format!(r#"{{"name":"a","inputSchema":{mended},"outputSchema":{mended}}}"#));
+        assert_eq!(item.notes.len(), 2, "{:?}", item.notes);
+        for (part, stays) in [
+            (r#""icons":"none""#, false),
+            (r#""icons":[{"src":"x:y"},{}]"#, false),
+            (r#""icons":[{"src":"x:y","more":1}]"#, true),
+            (r#""_meta":[]"#, false),
+            (r#""_meta":{"a":[]}"#, true),
+            (r#""execution":{"taskSupport":"perhaps"}"#, false),
+            (r#""execution":{"taskSupport":"optional","more":1}"#, true),
+            (r#""execution":{"more":1}"#, true),
+            (r#""execution":1"#, false),
+        ] {
+            let plain = r#"{"name":"a","inputSchema":{"type":"object"}"#;
+            let item = tool(&format!("{plain},{part}}}")).unwrap();
+            let want = if stays { format!("{plain},{part}}}") } else { format!("{plain}}}") };
+            assert_eq!((shown(&item), item.notes.is_empty()), (want, stays), "{part}");
+        }
     }
 
     #[test]

@@ -100,12 +100,19 @@ pub(crate) struct Home {
 impl Home {
     /// The configuration of one server behind the host, under its own names.
     pub(crate) fn in_front_of(entry: &Value, settings: &str) -> Self {
+        Self::of(
+            &json!({"one": entry}),
+            &format!("[serve]\nnaming = \"bare\"\nbuiltins = \"none\"\n{settings}"),
+        )
+    }
+
+    /// The configuration of these servers.
+    pub(crate) fn of(servers: &Value, settings: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let home = Self { folder };
         let own = home.path().join(".callboard");
         std::fs::create_dir(&own).unwrap();
-        std::fs::write(own.join("mcp.json"), json!({"mcpServers": {"one": entry}}).to_string()).unwrap();
-        let settings = format!("[serve]\nnaming = \"bare\"\nbuiltins = \"none\"\n{settings}");
+        std::fs::write(own.join("mcp.json"), json!({"mcpServers": servers}).to_string()).unwrap();
         std::fs::write(own.join("callboard.toml"), settings).unwrap();
         home
     }
@@ -131,6 +138,12 @@ impl Home {
         command
     }
 
+    /// Starts each server once, so that what it has is known to the next host from its beginning.
+    pub(crate) fn learn(&self) {
+        let output = run(self.callboard(&["--json", "mcp", "status", "--wait", "60s"]));
+        assert!(output.stdout.contains("\"ready\""), "{output:#?}");
+    }
+
     /// The host on HTTP.
     pub(crate) fn serve_http(&self) -> Served {
         Served::of(self.callboard(&["--mcp-http", "--mcp-port", "0"]), "/mcp")
@@ -148,6 +161,13 @@ pub(crate) struct Verdict {
     pub(crate) bad: Vec<String>,
     /// All that it printed.
     pub(crate) text: String,
+}
+
+/// The entry of a server whose answer to `tools/list` is this text. None when it is not installed.
+pub(crate) fn odd_server(listed: &str) -> Option<Value> {
+    let python = installed(".venv/bin/python")?;
+    let args = [folder().join("odd_server.py").to_string_lossy().into_owned(), listed.to_owned()];
+    Some(json!({"command": python, "args": args, "allowedTools": ["*"], "trust": "trusted"}))
 }
 
 /// Runs the official suite against a server.
