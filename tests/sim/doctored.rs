@@ -247,6 +247,7 @@ fn lines(run: &mut Run, call: u64) -> &mut Vec<Line> {
 #[test]
 fn a_call_that_is_not_in_the_log_as_it_was_is_noticed() {
     breaks(Promise::V10, |run| drop(run.end.log.lines.remove(&0)));
+    breaks(Promise::V10, |run| drop(run.end.log.lines.remove(&2)));
     breaks(Promise::V10, |run| drop(lines(run, 0).pop()));
     breaks(Promise::V10, |run| drop(lines(run, 0).remove(0)));
     breaks(Promise::V10, |run| {

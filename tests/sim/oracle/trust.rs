@@ -45,6 +45,11 @@ pub(super) fn check(run: &Run, findings: &mut Findings) {
 fn written(story: &Story, lines: &[Line]) -> bool {
     let outcome = story.ended.first().map(|(_, outcome)| outcome);
     match lines {
+        // Its caller left in the moment of asking: nobody looked at it.
+        [] => {
+            let at_once = story.asked.first() == story.ended.first().map(|(at, _)| at);
+            at_once && story.got.is_empty() && outcome == Some(&Outcome::Left)
+        }
         [Line { event: Event::Refused, error, .. }] => {
             story.got.is_empty()
                 && match outcome {
