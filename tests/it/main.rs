@@ -57,6 +57,7 @@ mod secrets;
 mod secrets_serve;
 mod serve_clients;
 mod serve_items;
+mod serve_ports;
 mod serve_program;
 mod serve_protocol;
 mod settings;

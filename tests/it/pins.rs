@@ -359,3 +359,28 @@ fn the_command_line_shows_a_change_takes_it_and_holds_the_next_one() {
     home.run(&["mcp", "pin", "accept", "s", "nothing"]).expect(4);
     home.run(&["mcp", "pin", "accept", "s"]).expect(2);
 }
+
+/// What the definitions of a server look like on the command line.
+fn shown(flags: &[String]) -> crate::cli_home::Ran {
+    let home = Home::new();
+    configured(&home, &flags.iter().map(String::as_str).collect::<Vec<_>>());
+    home.run(&["mcp", "tools", "s", "-v"])
+}
+
+#[test]
+fn hidden_characters_of_definitions_are_shown_and_flagged_and_huge_lists_are_refused() {
+    let [hidden, huge] = runs("B133");
+    let listed = shown(&hidden);
+    listed.expect(0);
+    let is_hidden = |c: char| {
+        matches!(c, '\u{200b}' | '\u{2060}' | '\u{feff}' | '\u{202a}'..='\u{202e}'
+            | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}')
+    };
+    assert!(!listed.stdout.contains(is_hidden), "{listed:?}");
+    for words in ["\\u{e0063}", "\\u{202e}", "look twice", "hidden characters", "speaks to the model"] {
+        assert!(listed.stdout.contains(words), "{words}: {listed:?}");
+    }
+    let refused = shown(&huge);
+    assert_ne!(refused.code, 0);
+    assert!(refused.stderr.contains("limits.frame_max"), "{refused:?}");
+}

@@ -11,7 +11,7 @@ use super::tree::Tree;
 const INVARIANTS: usize = 14;
 
 /// The field reports that the tests must cover so far, by kind.
-const REPORTS: [(&str, &[&str]); 29] = [
+const REPORTS: [(&str, &[&str]); 31] = [
     ("LIFE", &["B001", "B002", "B004", "B005", "B007", "B008"]),
     ("CRASH", &["B010", "B011", "B013", "B014"]),
     ("FRAME", &["B016", "B017", "B019", "B020"]),
@@ -34,13 +34,15 @@ const REPORTS: [(&str, &[&str]); 29] = [
     ("RESIL", &["B094", "B095", "B097", "B098"]),
     ("CONC", &["B100", "B101"]),
     ("ISO", &["B103", "B104"]),
-    ("LEAK", &["B121"]),
+    ("LEAK", &["B121", "B122"]),
     ("PERM", &["B127", "B128", "B130", "B131"]),
     ("MANY", &["B142", "B143"]),
     ("SECRET", &["B139", "B140"]),
     ("RESULT", &["B073", "B074", "B076", "B077"]),
     ("SIZE", &["B079", "B080"]),
-    ("INJ", &["B134", "B136", "B137"]),
+    ("INJ", &["B133", "B134", "B136", "B137"]),
+    ("SERVE", &["B124", "B125"]),
+    ("PORT", &["B145", "B146"]),
 ];
 
 /// ARCHITECTURE.md has one table row for each invariant: `| I5 | promise | test |`. The last
@@ -101,7 +103,8 @@ pub(crate) fn security(tree: &Tree) -> Vec<String> {
 }
 
 /// `tests/field_reports.toml`: every report of `REPORTS` is a table with `test = "it::module::name"`; the
-/// test exists, and its file names the report, to read its flags.
+/// test exists, and its file names the report, to read its flags, unless it says that there are none. The
+/// tests of `serve` exist too.
 pub(crate) fn field_reports(tree: &Tree) -> Vec<String> {
     const PATH: &str = "tests/field_reports.toml";
     let Some(file) = tree.get(PATH) else { return vec![format!("{PATH} is missing")] };
@@ -119,18 +122,25 @@ pub(crate) fn field_reports(tree: &Tree) -> Vec<String> {
         if names.is_empty() {
             found.push(format!("{PATH}: {id} names no test"));
         }
-        for name in names.iter().filter(|name| !tree.has_test(name)) {
+        let served = entry.get("serve").map(test_names).unwrap_or_default();
+        for name in names.iter().chain(&served).filter(|name| !tree.has_test(name)) {
             found.push(format!("{PATH}: {id} names `{name}`, and there is no such test"));
         }
         let reads = |name: &String| {
             let file = tree.test_file(name);
             file.is_none_or(|file| file.text.contains(&format!("\"{id}\"")))
         };
-        for name in names.iter().filter(|name| !reads(name)) {
+        for name in names.iter().filter(|name| !says_none(entry) && !reads(name)) {
             found.push(format!("{PATH}: {id} names `{name}`, which does not read its flags"));
         }
     }
     found
+}
+
+/// Whether a report says that its reproduction has no flags at all.
+fn says_none(entry: &Item) -> bool {
+    let none = entry.get("flags").and_then(Item::as_array).is_some_and(toml_edit::Array::is_empty);
+    none && entry.get("others").is_none()
 }
 
 /// `test = "it::a::b"`, `test = ["it::a::b", "c"]`, or the same as the entry itself.
@@ -358,6 +368,9 @@ mod tests {
             Vec::<String>::new()
         );
         assert_eq!(on(&reports("", "helper")).len(), REPORTS.iter().map(|(_, ids)| ids.len()).sum::<usize>());
+        let none = reports("", "it::holds").replace("\"\n", "\"\nflags = []\n");
+        assert_eq!(on(&none), Vec::<String>::new(), "there are no flags to read");
+        assert_eq!(on(&none.replace("flags", "serve = \"it::gone\"\nflags")).len(), all, "no such test");
         assert_eq!(on("not toml [").len(), 1);
         assert_eq!(field_reports(&Tree::of(&[TESTS])).len(), 1);
     }
