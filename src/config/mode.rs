@@ -19,6 +19,12 @@ impl Mode {
     /// All modes, strictest first.
     pub const ALL: [Self; 4] = [Self::Plan, Self::Safe, Self::ReadOnly, Self::Auto];
 
+    /// The stricter one of two.
+    #[must_use]
+    pub fn stricter(self, other: Self) -> Self {
+        Self::ALL.into_iter().find(|mode| *mode == self || *mode == other).unwrap_or(self)
+    }
+
     /// The word in configuration and on the command line.
     pub fn as_str(self) -> &'static str {
         match self {

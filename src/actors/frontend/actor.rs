@@ -75,7 +75,7 @@ impl Actor for FrontendActor {
         let mut passage = Passage::default();
         let routed = {
             let (catalog, directory) = (args.catalog.borrow(), args.directory.borrow());
-            let carried = &call.carried;
+            let carried = (&call.carried, call.mode);
             route::route(&call.request, carried, &catalog, &directory, policy, &mut passage).and_then(|to| {
                 let free = call.permit.semaphore().available_permits();
                 route::share(&to, &directory, free, args.in_flight_max)?;

@@ -6,6 +6,7 @@ use crate::actors::directory::DirectoryEntry;
 use crate::call::{CallError, CallRequest, ItemKind, Origin, Phase};
 use crate::catalog::items::{Hints, Item};
 use crate::catalog::pin::Held;
+use crate::config::mode::Mode;
 use crate::config::rules::AllowRules;
 use crate::config::spec::Scope;
 use crate::policy::access::{Question, Refusal, Rule, Verdict, decide};
@@ -42,13 +43,15 @@ impl Policy {
     }
 
     /// The rule that decides about this call, and whether it may run: `Ok(None)` when it may, and what to ask when a person has to say.
-    /// An item that the catalogue does not know yet has no hints.
+    /// An item that the catalogue does not know yet has no hints. `most`: the caller's own mode, which only
+    /// makes the host's stricter.
     pub(super) fn check(
         &self,
         request: &CallRequest,
         entry: &DirectoryEntry,
         (kind, name): (ItemKind, &str),
         known: Known<'_>,
+        most: Option<Mode>,
     ) -> (Rule, Result<Option<Wanted>, CallError>) {
         let definition = known.item.map(|item| item.raw.as_ref());
         let key = || CallKey::of(&entry.entry, name, definition, &request.params);
@@ -59,7 +62,7 @@ impl Policy {
             name,
             hints: known.item.map_or(Hints::default(), |item| item.hints),
             held: known.held,
-            mode: self.gate.mode,
+            mode: most.map_or(self.gate.mode, |most| most.stricter(self.gate.mode)),
             rules: &self.rules,
             granted,
         });

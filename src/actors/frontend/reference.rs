@@ -12,6 +12,7 @@ use crate::actors::root::Seat;
 use crate::actors::server::msg::Submission;
 use crate::actors::server::port::ReplyPort;
 use crate::call::{CallError, CallEvent, CallReply, CallRequest, Door, ErrorCode, Origin, Phase};
+use crate::config::mode::Mode;
 use crate::id::CallId;
 use crate::policy::outbound::Outbound;
 use crate::time::Monotonic;
@@ -33,6 +34,7 @@ pub struct FrontendRef {
     door: Door,
     capabilities: Option<Bytes>,
     era: Option<Era>,
+    mode: Option<Mode>,
 }
 
 impl FrontendRef {
@@ -52,6 +54,7 @@ impl FrontendRef {
             door: Door::default(),
             capabilities: None,
             era: None,
+            mode: None,
         }
     }
 
@@ -74,6 +77,14 @@ impl FrontendRef {
     #[must_use]
     pub fn in_era(mut self, era: Era) -> Self {
         self.era = Some(era);
+        self
+    }
+
+    /// The same for the calls of a client that has a mode of its own: it holds where it is stricter than the
+    /// host's.
+    #[must_use]
+    pub fn at_most(mut self, mode: Option<Mode>) -> Self {
+        self.mode = mode;
         self
     }
 
@@ -112,6 +123,7 @@ impl FrontendRef {
             door: self.door,
             capabilities: self.capabilities.clone(),
             era: self.era,
+            mode: self.mode,
             events,
             reply,
             permit,

@@ -11,6 +11,7 @@ use crate::actors::server::ServerRef;
 use crate::call::{CallError, CallRequest, ErrorCode, ItemKind, Origin, Phase, Target};
 use crate::catalog::items::{Item, ListKind};
 use crate::catalog::merge::{Catalog, Resolution};
+use crate::config::mode::Mode;
 use crate::config::spec::Trust;
 use crate::id::ServerId;
 use crate::id::shell_word;
@@ -36,10 +37,10 @@ pub(super) struct Routed {
 
 type Refusal = Box<CallError>;
 
-/// Finds the server and item of a request and asks the policy; `passage` tells how that went.
+/// Finds the server and item of a request and asks the policy, with the caller's own mode if it has one; `passage` tells how that went.
 pub(super) fn route(
     request: &CallRequest,
-    carried: &Carried,
+    (carried, most): (&Carried, Option<Mode>),
     catalog: &Catalog,
     directory: &Directory,
     access: &Policy,
@@ -49,7 +50,7 @@ pub(super) fn route(
         let text = "the host is shutting down; nothing was sent";
         return Err(refusal(ErrorCode::Draining, Phase::Admission, Origin::Host, text));
     }
-    let facts = Facts { request, carried, catalog, directory, access };
+    let facts = Facts { request, carried, most, catalog, directory, access };
     match &request.target {
         Target::Direct { server, kind, name } => {
             let (server, wanted) = facts.way_to(server, *kind, name, passage)?;
@@ -93,6 +94,8 @@ pub(super) fn share(to: &Routed, directory: &Directory, free: usize, all: usize)
 struct Facts<'a> {
     request: &'a CallRequest,
     carried: &'a Carried,
+    /// The caller's own mode.
+    most: Option<Mode>,
     catalog: &'a Catalog,
     directory: &'a Directory,
     access: &'a Policy,
@@ -119,7 +122,7 @@ impl Facts<'_> {
         }
         let held = self.catalog.held(server, name).filter(|_| kind == ItemKind::Tool);
         let known = Known { item: item.as_deref(), held };
-        let (rule, may_run) = self.access.check(self.request, entry, (kind, name), known);
+        let (rule, may_run) = self.access.check(self.request, entry, (kind, name), known, self.most);
         passage.rule = Some(rule.describe());
         passage.pin = known.item.filter(|_| kind == ItemKind::Tool).map(Item::pinned_by);
         passage.read_only = changes_nothing((kind, name), entry, known.item);

@@ -14,6 +14,7 @@ use crate::call::{
 };
 use crate::catalog::items::{ItemList, ListKind};
 use crate::catalog::pin::Book;
+use crate::config::mode::Mode;
 use crate::id::{CallId, Generation};
 use crate::policy::breaker::Loss;
 use crate::policy::budget::Budget;
@@ -37,6 +38,8 @@ pub(crate) struct Submission {
     pub capabilities: Option<Bytes>,
     /// The era of the caller's client; `None`: that of the server.
     pub era: Option<Era>,
+    /// The mode of the caller's client, which only makes the host's stricter.
+    pub mode: Option<Mode>,
     /// Where progress goes.
     pub events: Option<mpsc::Sender<CallEvent>>,
     /// Where the answer goes.

@@ -52,6 +52,7 @@ impl ServerRef {
             door: Door::default(),
             capabilities: None,
             era: None,
+            mode: None,
             events: None,
             reply,
             permit,
