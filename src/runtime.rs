@@ -16,7 +16,7 @@ pub use self::pins::PinsAt;
 use self::pins::{Books, Clerk};
 pub use self::reload::{Refused, Reloaded, ReloadedServer};
 use self::rule_watch::RuleWatch;
-pub use self::serving::Throttle;
+pub use self::serving::{Connections, Throttle};
 pub use self::wait::{ViewWatch, is_settled};
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -8,11 +8,13 @@ use tokio::sync::watch;
 
 use super::Output;
 use super::files::argument;
+use super::guests::Guest;
 use crate::actors::approvals::Gate;
 use crate::actors::directory::Directory;
 use crate::call::ItemKind;
 use crate::catalog::merge::{Catalog, ExposedTool};
 use crate::config::spec::EntryState;
+use crate::id::ServerId;
 use crate::policy::access::{Question, Verdict, decide};
 use crate::runtime::Runtime;
 use crate::time;
@@ -42,7 +44,7 @@ impl Live {
     }
 
     /// `describe_capabilities`
-    pub(super) fn capabilities(&self, guardrails: &[String]) -> Output {
+    pub(super) fn capabilities(&self, guardrails: &[String], guest: &Guest) -> Output {
         let (catalog, directory) = (self.catalog.borrow().clone(), self.directory.borrow().clone());
         let mode = self.gate.borrow().mode;
         let now = time::wall();
@@ -50,6 +52,7 @@ impl Live {
             .entries
             .values()
             .filter(|entry| entry.entry.id.as_str() != crate::id::BUILTINS)
+            .filter(|entry| sees_any(guest, &entry.entry.id, &catalog))
             .map(|entry| {
                 let view = entry.view.borrow();
                 json!({
@@ -60,8 +63,10 @@ impl Live {
                 })
             })
             .collect();
-        let shown: Vec<Value> = catalog.tools.iter().take(TOOLS_MAX).map(tool_line).collect();
-        let limits = directory.entries.values().filter_map(|entry| entry.spec.as_ref()).map(|spec| {
+        let seen: Vec<&ExposedTool> = catalog.tools.iter().filter(|tool| sees(guest, tool)).collect();
+        let shown: Vec<Value> = seen.iter().take(TOOLS_MAX).map(|tool| tool_line(tool)).collect();
+        let specs = directory.entries.values().filter_map(|entry| entry.spec.as_ref());
+        let limits = specs.filter(|spec| sees_any(guest, &spec.id, &catalog)).map(|spec| {
             let of = json!({
                 "calls_in_flight": spec.limits.in_flight, "calls_queued": spec.limits.queue,
                 "idle_seconds": spec.timeouts.idle.as_secs(), "total_seconds": spec.timeouts.total.as_secs(),
@@ -75,7 +80,7 @@ impl Live {
             "mode": mode.as_str(),
             "servers": servers,
             "tools": shown,
-            "tools_left_out": catalog.tools.len().saturating_sub(TOOLS_MAX),
+            "tools_left_out": seen.len().saturating_sub(TOOLS_MAX),
             "limits": limits,
             "guardrails": guardrails,
         });
@@ -83,11 +88,12 @@ impl Live {
     }
 
     /// `describe_tool`
-    pub(super) fn tool(&self, arguments: &Value) -> Result<Output, String> {
+    pub(super) fn tool(&self, arguments: &Value, guest: &Guest) -> Result<Output, String> {
         let name = argument(arguments, "name")?;
         let catalog = self.catalog.borrow().clone();
-        let Some(tool) = catalog.exposed(name) else {
-            let near = catalog.similar(name, None, 3);
+        let Some(tool) = catalog.exposed(name).filter(|tool| sees(guest, tool)) else {
+            let mut near = catalog.similar(name, None, 3);
+            near.retain(|name| catalog.exposed(name).is_some_and(|tool| sees(guest, tool)));
             let hint = if near.is_empty() {
                 String::new()
             } else {
@@ -134,6 +140,16 @@ impl Live {
         });
         Ok(Output { text: None, structured })
     }
+}
+
+fn sees(guest: &Guest, tool: &ExposedTool) -> bool {
+    guest.sees(&tool.route.server, &tool.route.item.name, &tool.name)
+}
+
+/// Whether a caller sees something of a server: all of it, or one of its tools.
+fn sees_any(guest: &Guest, server: &ServerId, catalog: &Catalog) -> bool {
+    let of_server = |tool: &&ExposedTool| tool.route.server == *server;
+    guest.sees_all() || catalog.tools.iter().filter(of_server).any(|tool| sees(guest, tool))
 }
 
 fn tool_line(tool: &ExposedTool) -> Value {

@@ -6,6 +6,7 @@
 pub mod calculate;
 mod describe;
 mod files;
+pub mod guests;
 mod html;
 pub mod last;
 mod peer;
@@ -20,6 +21,7 @@ use url::Url;
 
 use self::describe::Live;
 use self::files::Places;
+use self::guests::Guests;
 use self::last::LastOutputs;
 use self::tool::{Tool, offered};
 use self::web::Search;
@@ -49,6 +51,7 @@ const PAGE_BYTES: usize = 64 * 1024;
 pub struct Builtins {
     live: Arc<OnceLock<Live>>,
     outputs: LastOutputs,
+    guests: Guests,
     fetcher: Option<Fetcher>,
 }
 
@@ -94,6 +97,11 @@ impl Builtins {
     /// Hands over the running host: what `describe_…` tells is from its snapshots.
     pub fn attach(&self, runtime: &Runtime) {
         let _ = self.live.set(Live::of(runtime));
+    }
+
+    /// What the edge says of sessions that see only a part, or whose results are kept for another one.
+    pub fn guests(&self) -> &Guests {
+        &self.guests
     }
 
     /// Where the edge keeps each session's last result, and forgets it at the session's end.
@@ -214,8 +222,11 @@ impl Hands {
         arguments: Value,
     ) -> Result<Output, String> {
         match tool {
-            Tool::Capabilities => Ok(self.live()?.capabilities(&self.guardrails)),
-            Tool::Describe => self.live()?.tool(&arguments),
+            Tool::Capabilities => {
+                let guest = self.shared.guests.of(session);
+                Ok(self.live()?.capabilities(&self.guardrails, &guest))
+            }
+            Tool::Describe => self.live()?.tool(&arguments, &self.shared.guests.of(session)),
             Tool::LastOutput => self.last_output(session, &arguments),
             Tool::Calculate => {
                 let number = calculate::calculate(files::argument(&arguments, "expression")?);
@@ -253,7 +264,8 @@ impl Hands {
     }
 
     fn last_output(&self, session: Option<SessionId>, arguments: &Value) -> Result<Output, String> {
-        let last = session.and_then(|session| self.shared.outputs.of(session));
+        let kept = self.shared.guests.of(session).keeps_as.or(session);
+        let last = kept.and_then(|session| self.shared.outputs.of(session));
         let Some(last) = last else {
             return Err("no other tool has answered you in this session yet".into());
         };

@@ -13,8 +13,22 @@ use crate::actors::server::limit::RateLimit;
 use crate::call::Notice;
 use crate::catalog::merge::Catalog;
 use crate::config::spec::Rate;
-use crate::id::ServerId;
+use crate::id::{Generation, ServerId};
+use crate::view::LifeState;
 use crate::wire::era::Revision;
+
+/// Which connections stand: a snapshot that is always the newest.
+#[derive(Clone, Debug)]
+pub struct Connections(watch::Receiver<Arc<Directory>>);
+
+impl Connections {
+    /// The connection that stands with a server; `None` while there is none.
+    pub fn of(&self, server: &ServerId) -> Option<Generation> {
+        let directory = self.0.borrow();
+        let view = directory.entries.get(server)?.view.borrow();
+        (view.state == LifeState::Ready).then_some(view.generation)
+    }
+}
 
 impl Runtime {
     /// The merged catalogue, to follow.
@@ -36,6 +50,11 @@ impl Runtime {
     /// The directory as it changes.
     pub fn directory_watch(&self) -> watch::Receiver<Arc<Directory>> {
         self.directory.clone()
+    }
+
+    /// Which connections stand, now and later.
+    pub fn connections(&self) -> Connections {
+        Connections(self.directory.clone())
     }
 
     /// The revision that a server speaks, as soon as one was agreed upon.

@@ -1,7 +1,7 @@
 //! Requests to a client: of a server in the middle of a call, or of ours (approvals). Numbered by
 //! us, answered once, withdrawn when nobody waits any more. Only what the client said that it can is asked.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,18 +11,39 @@ use tokio::sync::oneshot;
 use super::client::Client;
 use super::sink::{Outgoing, Sink};
 use crate::call::{Asked, AskedAnswer};
+use crate::id::ServerId;
 use crate::wire::envelope::{Response, member, text};
 use crate::wire::era::Era;
 use crate::wire::splice;
 
 /// Requests that may be open at one client.
 pub const ASKS_MAX: usize = 64;
+/// Links that are remembered for one client.
+const LINKS_MAX: usize = 256;
 
 /// The requests that are open at one client.
 #[derive(Debug, Default)]
 pub(super) struct Asks {
     last: u64,
     open: HashMap<u64, oneshot::Sender<Answered>>,
+    /// Links that were shown, by the server and its id: it says when such a one is done. Newest last.
+    links: VecDeque<(ServerId, String)>,
+}
+
+impl Asks {
+    /// Notes a link that a server wants to be shown.
+    pub(super) fn show_link(&mut self, server: &ServerId, params: &[u8]) {
+        let Some(id) = member(params, "elicitationId").and_then(|span| text(&params[span])) else { return };
+        if self.links.len() >= LINKS_MAX {
+            self.links.pop_front();
+        }
+        self.links.push_back((server.clone(), id.into_owned()));
+    }
+
+    /// Whether that link of that server was shown.
+    pub(super) fn showed_link(&self, server: &ServerId, id: &str) -> bool {
+        self.links.iter().any(|(of, shown)| of == server && shown == id)
+    }
 }
 
 /// What a client answered, raw.
@@ -131,6 +152,7 @@ pub(super) fn declares(capabilities: &[u8], method: &str, params: &[u8]) -> bool
 /// we knew the client (`HostPlan`). Requests that have to cross into the modern era, where a client is
 /// asked by the result of its call, branch off here.
 pub(super) async fn put(client: &Arc<Client>, asked: Asked, to: &Sink) {
+    client.state().asks.show_link(&asked.server, &asked.params);
     let answer = match client.ask(&asked.method, &asked.params, to).await {
         Ok(Answered::Result(result)) => AskedAnswer::Result(result),
         Ok(Answered::Error(error)) => AskedAnswer::Error(error),

@@ -192,12 +192,13 @@ fn takes_off(client: &Client, target: &Target, request: &Request, params: Bytes)
         grant: None,
     };
     let (events, heard) = mpsc::channel(CALL_EVENTS_MAX);
-    let mut frontend = client.host.frontend(client.who().door).in_era(client.era());
+    let mut frontend =
+        client.host.frontend(client.who().door).in_era(client.era()).at_most(client.who().mode);
     let capabilities = capabilities(client, request);
     if !capabilities.is_empty() {
         frontend = frontend.declaring(capabilities);
     }
-    Flight { reply: frontend.call(call, Some(events)).boxed(), heard, server, asked: 0 }
+    Flight { reply: frontend.call(call, Some(events)).boxed(), heard, server, asked: 0, relay: None }
 }
 
 /// What the client of a request can: a modern one says it with each.
@@ -298,7 +299,7 @@ impl Course<'_> {
 }
 
 /// The server's answer under the client's id, in the client's era.
-fn answer(client: &Client, request: &Request, reply: &CallReply) -> Outgoing {
+pub(super) fn answer(client: &Client, request: &Request, reply: &CallReply) -> Outgoing {
     if !reply.is_error {
         client.note_task(&reply.server, &reply.body());
     }
@@ -320,7 +321,9 @@ impl Client {
         let server = reply.server.as_str();
         let describes = server == BUILTINS && Tool::of(tool).is_some_and(Tool::describes);
         if !describes && !reply.is_error {
-            self.host.builtins().outputs().keep(self.session(), server, tool, &reply.body());
+            let passing = self.is_passing().then(|| self.host.keeps_as(&self.who().identity));
+            let session = passing.unwrap_or(self.session());
+            self.host.builtins().outputs().keep(session, server, tool, &reply.body());
         }
     }
 

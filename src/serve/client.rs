@@ -15,9 +15,10 @@ use super::caller::{Caller, ClientEra};
 use super::host::Host;
 use super::message::{Request, RpcError};
 use super::notes::Listen;
+use super::requests;
 use super::sink::{Outgoing, Sink};
+use super::subscriptions::Follow;
 use super::view::View;
-use super::{requests, subscriptions};
 use crate::id::{ServerId, SessionId};
 use crate::runtime::Throttle;
 use crate::time::Monotonic;
@@ -85,8 +86,8 @@ pub(super) struct State {
     pub(super) asks: Asks,
     /// What it saw of each kind of list, as a mark.
     pub(super) seen: [Option<u64>; 4],
-    /// URIs that it subscribed to, with their server.
-    pub(super) subscribed: HashMap<String, ServerId>,
+    /// URIs that it subscribed to, each as long as it is kept here.
+    pub(super) subscribed: HashMap<String, Follow>,
     /// Its open `subscriptions/listen` requests.
     pub(super) listens: HashMap<Bytes, Listen>,
     pub(super) gone: bool,
@@ -317,7 +318,9 @@ impl Client {
         tracing::debug!(session = self.session.0, ?why, running = over.0.len(), "a client left");
         drop(over);
         self.ended.notify_waiters();
-        subscriptions::forget(self);
+        // Dropped behind the lock: their servers are told.
+        let followed = std::mem::take(&mut self.state().subscribed);
+        drop(followed);
         // Dropped behind the lock: their servers are told.
         let parked = super::host::locked(&self.host.parked).of_connection(self.session);
         drop(parked);

@@ -6,16 +6,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, RwLock, watch};
 
-use super::caller::{Caller, ClientEra};
+use super::caller::{Caller, ClientEra, Identity};
 use super::client::{Client, Leave};
 use super::park::Park;
 use super::rounds::{self, Parked};
+use super::subscriptions::Follows;
 use super::tasks::Owners;
 use super::view::View;
 use super::{approve, notes};
 use crate::actors::approvals::ApprovalsRef;
 use crate::actors::frontend::FrontendRef;
 use crate::builtins::Builtins;
+use crate::builtins::guests::{Guest, Sight};
 use crate::call::{CallLimits, CallRequest, Door, ItemKind, Target};
 use crate::catalog::items::ServerCatalog;
 use crate::catalog::merge::Catalog;
@@ -24,7 +26,7 @@ use crate::catalog::schema::{CompiledSchema, SchemaCache};
 use crate::config::load::{Env, Loaded};
 use crate::config::serve::ServeSettings;
 use crate::id::{CallId, Generation, ServerId, SessionId};
-use crate::runtime::{Refused, Reloaded, Runtime, RuntimePlan, StartError, is_settled};
+use crate::runtime::{Connections, Refused, Reloaded, Runtime, RuntimePlan, StartError, is_settled};
 use crate::telemetry::Redaction;
 use crate::time::Monotonic;
 use crate::transport::{Declared, task};
@@ -66,6 +68,8 @@ impl HostPlan {
 fn declared() -> Declared {
     let mut all = serde_json::Map::new();
     all.insert("sampling".to_owned(), serde_json::json!({}));
+    // Asked in the middle of a call, of the client of that call. Roots of the configuration go before.
+    all.insert("roots".to_owned(), serde_json::json!({}));
     all.insert("elicitation".to_owned(), serde_json::json!({"form": {}, "url": {}}));
     Declared::new(&all)
 }
@@ -78,6 +82,7 @@ pub struct Host {
     frontend: FrontendRef,
     approvals: ApprovalsRef,
     catalog: watch::Receiver<Arc<Catalog>>,
+    connections: Connections,
     redaction: Redaction,
     reserved: Vec<String>,
     pub(super) settings: ServeSettings,
@@ -94,6 +99,10 @@ pub struct Host {
     pub(super) park_changed: Arc<Notify>,
     /// Whose tasks are whose.
     pub(super) owners: Mutex<Owners>,
+    /// The session of each identity whose clients live for one request.
+    identities: Mutex<BTreeMap<Identity, SessionId>>,
+    /// Resources that clients follow.
+    pub(super) follows: Follows,
     /// The level of log messages that each server was asked for, on which connection.
     levels: Mutex<BTreeMap<ServerId, (Generation, usize)>>,
     tasks: Mutex<Vec<task::Owned>>,
@@ -110,11 +119,12 @@ impl Host {
         let started = Monotonic::now();
         let runtime = Runtime::start(plan.runtime).await?;
         plan.builtins.attach(&runtime);
-        let notices = runtime.notices();
+        let (notices, views) = (runtime.notices(), runtime.watch(&[]));
         let host = Arc::new(Self {
             frontend: runtime.frontend(),
             approvals: runtime.approvals(),
             catalog: runtime.catalog_watch(),
+            connections: runtime.connections(),
             redaction,
             reserved,
             settings: plan.serve,
@@ -126,6 +136,8 @@ impl Host {
             parked: Mutex::default(),
             park_changed: Arc::default(),
             owners: Mutex::default(),
+            identities: Mutex::default(),
+            follows: Follows::default(),
             levels: Mutex::default(),
             tasks: Mutex::default(),
             runtime: RwLock::new(Some(runtime)),
@@ -134,6 +146,7 @@ impl Host {
         let tasks = vec![
             task::spawn(notes::follow(weak.clone(), host.catalog.clone())),
             task::spawn(notes::hear(weak.clone(), notices)),
+            task::spawn(notes::keep_up(weak.clone(), views)),
             task::spawn(rounds::sweep(weak.clone())),
             task::spawn(approve::attend(weak, host.approvals.clone())),
         ];
@@ -144,8 +157,22 @@ impl Host {
     /// Attaches a client.
     pub fn open(self: &Arc<Self>, who: Caller, era: ClientEra) -> Arc<Client> {
         let client = Client::new(self.clone(), who, era);
+        let who = client.who().clone();
+        let keeps_as = client.is_passing().then(|| self.keeps_as(&who.identity));
+        if who.only.is_some() || keeps_as.is_some() {
+            let sight = who.only.clone().map(|only| {
+                let sight: Sight = Arc::new(move |server, raw, exposed| only.keeps(server, raw, exposed));
+                sight
+            });
+            self.builtins.guests().enter(client.session(), Guest { sight, keeps_as });
+        }
         locked(&self.clients).insert(client.session(), client.clone());
         client
+    }
+
+    /// For which session results are kept of clients that live for one request: one for each identity.
+    pub(super) fn keeps_as(&self, identity: &Identity) -> SessionId {
+        *locked(&self.identities).entry(identity.clone()).or_insert_with(SessionId::fresh)
     }
 
     /// Makes the servers equal to another plan; see [`Runtime::reload`].
@@ -208,6 +235,7 @@ impl Host {
         locked(&self.clients).remove(&client.session());
         self.approvals.end_session(client.session());
         self.builtins.outputs().forget(client.session());
+        self.builtins.guests().leave(client.session());
     }
 
     /// The way to call, for clients that came by this door.
@@ -251,6 +279,11 @@ impl Host {
                 () = &mut settled => return,
             }
         }
+    }
+
+    /// The connection that stands with a server.
+    pub(super) fn generation_of(&self, server: &ServerId) -> Option<Generation> {
+        self.connections.of(server)
     }
 
     /// The revision that a server speaks, as far as it is known.
@@ -307,10 +340,11 @@ impl Host {
     ) {
         let can = all.capabilities.as_ref().is_some_and(|can| member(can, "logging").is_some());
         let legacy = all.revision.is_some_and(|revision| revision.era() == Era::Legacy);
+        let Some(now) = self.generation_of(server) else { return };
         let mut levels = locked(&self.levels);
-        let known = levels.get(server).filter(|(generation, _)| *generation == all.generation);
+        let known = levels.get(server).filter(|(generation, _)| *generation == now);
         if can && legacy && known.is_none_or(|(_, known)| differs(*known)) {
-            levels.insert(server.clone(), (all.generation, level));
+            levels.insert(server.clone(), (now, level));
             let params = format!(r#"{{"level":"{}"}}"#, notes::LEVELS[level]);
             self.tell_server(server, "logging/setLevel", params);
         }

@@ -12,11 +12,12 @@ use super::client::Client;
 use super::host::Host;
 use super::message::{Request, RpcError, success};
 use super::sink::Sink;
-use super::subscriptions;
+use super::subscriptions::{self, Follow};
 use super::view::View;
 use crate::call::Notice;
 use crate::catalog::items::ListKind;
 use crate::catalog::merge::Catalog;
+use crate::runtime::ViewWatch;
 use crate::wire::envelope::{elements, member, text};
 use crate::wire::era::Era;
 use crate::wire::splice;
@@ -27,6 +28,7 @@ const GATHER: Duration = Duration::from_millis(50);
 const LISTEN_URIS_MAX: usize = 1024;
 /// `subscriptions/listen` requests of one client.
 const LISTENS_MAX: usize = 16;
+const LOG_MESSAGE: &str = "notifications/message";
 const UPDATED: &str = "notifications/resources/updated";
 const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
@@ -51,8 +53,8 @@ pub(super) struct Listen {
     to: Sink,
     /// Which of [`CHANGES`] it wants.
     wants: [bool; 3],
-    /// URIs of resources that it follows.
-    uris: Vec<String>,
+    /// Resources that it follows: the URI, and its place among those of the server.
+    follows: Vec<(String, Follow)>,
     /// What its client sees of each kind of list.
     seen: [u64; 4],
 }
@@ -69,8 +71,10 @@ pub(super) async fn hear(host: Weak<Host>, mut notices: broadcast::Receiver<Noti
             Err(broadcast::error::RecvError::Closed) => return,
         };
         let Some(host) = host.upgrade() else { return };
-        for client in host.clients() {
-            client.tell(&notice);
+        let clients = host.clients();
+        let alone = clients.windows(2).all(|two| two[0].who().identity == two[1].who().identity);
+        for client in clients {
+            client.tell(&notice, alone);
         }
     }
 }
@@ -85,15 +89,27 @@ pub(super) async fn follow(host: Weak<Host>, mut catalog: watch::Receiver<Arc<Ca
         for client in host.clients() {
             client.tell_changes(&view);
         }
-        // A server that was started anew has forgotten it.
+        // One that was not known when they were set has its levels still to come.
         host.level_servers(&view);
+    }
+}
+
+/// Tells servers with a new connection what they have forgotten, as long as the host lives. Their lists
+/// need not have changed.
+pub(super) async fn keep_up(host: Weak<Host>, mut views: ViewWatch) {
+    loop {
+        views.changed().await;
+        tokio::time::sleep(GATHER).await;
+        let Some(host) = host.upgrade() else { return };
+        host.level_servers(&host.view());
+        subscriptions::renew(&host);
     }
 }
 
 impl Client {
     /// Whether a notification in the middle of a call is for this client: log messages have a level.
     pub(super) fn wants(&self, method: &str, frame: &[u8]) -> bool {
-        if method != "notifications/message" {
+        if method != LOG_MESSAGE {
             return true;
         }
         let state = self.state();
@@ -103,24 +119,44 @@ impl Client {
         level.is_none_or(|level| level >= least)
     }
 
-    /// Tells it what a server says to nobody in particular, if it is for this client.
-    fn tell(&self, notice: &Notice) {
-        if !self.who().sees_server(&notice.server) || !self.wants(&notice.method, &notice.frame) {
-            return;
+    /// Tells it what a server says to nobody in particular, if it is for this client: updates to those who
+    /// follow, what belongs to a task or a question to whose it is, log messages to whoever sees the server,
+    /// and what we do not know too, as long as all that are attached are of one identity (`alone`).
+    fn tell(&self, notice: &Notice, alone: bool) {
+        if notice.method == UPDATED {
+            return self.tell_update(notice);
         }
-        let updated = (notice.method == UPDATED).then(|| param(&notice.frame, "uri").unwrap_or_default());
+        let concerns = match notice.method.as_str() {
+            LOG_MESSAGE => self.who().sees_server(&notice.server) && self.wants(LOG_MESSAGE, &notice.frame),
+            "notifications/elicitation/complete" => param(&notice.frame, "elicitationId")
+                .is_some_and(|id| self.state().asks.showed_link(&notice.server, &id)),
+            "notifications/tasks" | "notifications/tasks/status" => param(&notice.frame, "taskId")
+                .is_some_and(|id| self.task_at(&id).as_ref() == Some(&notice.server)),
+            _ => alone && self.who().sees_server(&notice.server),
+        };
         let state = self.state();
-        if state.era == Some(Era::Legacy) && state.initialized {
-            let wanted = updated.as_ref().is_none_or(|uri| state.subscribed.contains_key(uri));
-            if let Some(to) = state.standing.as_ref().filter(|_| wanted) {
-                to.note(notice.frame.clone());
-            }
+        if concerns
+            && state.era == Some(Era::Legacy)
+            && state.initialized
+            && let Some(to) = &state.standing
+        {
+            to.note(notice.frame.clone());
         }
-        let Some(uri) = updated else { return };
-        for (id, listen) in state.listens.iter().filter(|(_, listen)| listen.uris.contains(&uri)) {
-            let params = json!({"_meta": {}, "uri": uri}).to_string();
-            let params = params.replacen("{}", &meta_of(id), 1);
-            listen.to.note(splice::notification(UPDATED, Some(&params)));
+    }
+
+    fn tell_update(&self, notice: &Notice) {
+        let uri = param(&notice.frame, "uri").unwrap_or_default();
+        let state = self.state();
+        let follows = |follow: &Follow| follow.is_of(&notice.server);
+        if let Some(to) = state.standing.as_ref().filter(|_| state.subscribed.get(&uri).is_some_and(follows))
+        {
+            to.note(without_subscription(&notice.frame));
+        }
+        for (id, listen) in &state.listens {
+            if listen.follows.iter().any(|(followed, follow)| *followed == uri && follows(follow)) {
+                let params = format!(r#"{{"_meta":{},"uri":{}}}"#, meta_of(id), json!(uri));
+                listen.to.note(splice::notification(UPDATED, Some(&params)));
+            }
         }
     }
 
@@ -166,6 +202,21 @@ fn meta_of(id: &[u8]) -> String {
     format!(r#"{{"{SUBSCRIPTION_ID}":{}}}"#, String::from_utf8_lossy(id))
 }
 
+/// An update as a server says it, but for the stream of ours on which a modern one does: that is no
+/// business of a client.
+fn without_subscription(frame: &Bytes) -> Bytes {
+    let of_stream = member(frame, "params").and_then(|params| {
+        let params = &frame[params];
+        let meta = &params[member(params, "_meta")?];
+        member(meta, SUBSCRIPTION_ID)
+    });
+    if of_stream.is_none() {
+        return frame.clone();
+    }
+    let uri = param(frame, "uri").unwrap_or_default();
+    splice::notification(UPDATED, Some(&json!({"uri": uri}).to_string()))
+}
+
 /// `logging/setLevel`
 pub(super) fn set_level(client: &Arc<Client>, request: &Request, to: &Sink) -> Result<(), RpcError> {
     let level = request.named("level")?;
@@ -197,19 +248,20 @@ pub(super) fn listen(client: &Arc<Client>, request: Request, to: &Sink) -> Resul
         .collect();
     let (me, out) = (client.clone(), to.clone());
     client.run(request.id.clone(), to, async move {
+        let follows = subscriptions::follow(&me, uris).await;
         let view = me.host.view();
         let id = Bytes::copy_from_slice(&request.id);
-        let accepted = accepted(wants, &uris);
+        let accepted = accepted(wants, &follows);
         let params = format!(r#"{{"_meta":{},"notifications":{accepted}}}"#, meta_of(&id));
-        out.note(splice::notification("notifications/subscriptions/acknowledged", Some(&params)));
         let seen = ListKind::ALL.map(|kind| view.mark(kind, me.who()));
-        let listen = Listen { to: out.clone(), wants, uris, seen };
-        let followed = listen.uris.clone();
-        me.state().listens.insert(id.clone(), listen);
-        let _over = Over { client: &me, id };
-        for uri in &followed {
-            subscriptions::follow(&me, &view, uri).await;
+        let listen = Listen { to: out.clone(), wants, follows, seen };
+        {
+            // In one step: nothing is told before it is acknowledged, and nothing is missed after.
+            let mut state = me.state();
+            out.note(splice::notification("notifications/subscriptions/acknowledged", Some(&params)));
+            state.listens.insert(id.clone(), listen);
         }
+        let _over = Over { client: &me, id };
         out.closed().await;
         None
     });
@@ -217,14 +269,15 @@ pub(super) fn listen(client: &Arc<Client>, request: Request, to: &Sink) -> Resul
 }
 
 /// The part of a filter that is served.
-fn accepted(wants: [bool; 3], uris: &[String]) -> Value {
+fn accepted(wants: [bool; 3], follows: &[(String, Follow)]) -> Value {
     let mut all = Map::new();
     for ((key, _, _), wanted) in CHANGES.iter().zip(wants) {
         if wanted {
             all.insert((*key).to_owned(), json!(true));
         }
     }
-    if !uris.is_empty() {
+    if !follows.is_empty() {
+        let uris: Vec<&String> = follows.iter().map(|(uri, _)| uri).collect();
         all.insert("resourceSubscriptions".to_owned(), json!(uris));
     }
     Value::Object(all)
@@ -238,9 +291,8 @@ struct Over<'a> {
 
 impl Drop for Over<'_> {
     fn drop(&mut self) {
+        // Dropped behind the lock: servers are told what nobody follows any more.
         let listen = self.client.state().listens.remove(&self.id);
-        for uri in listen.iter().flat_map(|listen| &listen.uris) {
-            subscriptions::unfollow(self.client, uri);
-        }
+        drop(listen);
     }
 }

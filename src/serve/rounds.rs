@@ -5,6 +5,7 @@
 //! for it. Bytes of questions and answers pass unchanged.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, join_all};
@@ -18,9 +19,11 @@ use super::host::{Host, locked};
 use super::message::{Request, RpcError, success};
 use super::park::Owner;
 use super::sink::{Outgoing, Sink};
+use crate::actors::frontend::CALL_EVENTS_MAX;
 use crate::call::{Asked, AskedAnswer, CallError, CallEvent, CallReply, ErrorCode, Origin, Phase};
 use crate::id::ServerId;
 use crate::time::Monotonic;
+use crate::transport::task;
 use crate::wire::envelope::member;
 use crate::wire::rounds;
 
@@ -40,6 +43,40 @@ pub(super) struct Flight {
     pub(super) server: ServerId,
     /// Questions that were put so far.
     pub(super) asked: usize,
+    /// Between the call and `heard`, from the first time on that its client is away.
+    pub(super) relay: Option<Relay>,
+}
+
+/// Takes what a call says off it while nobody listens: reports are for nobody then, and must not take the
+/// place of questions, which wait for the client to come back.
+pub(super) struct Relay {
+    away: Arc<AtomicBool>,
+    _task: task::Owned,
+}
+
+impl Flight {
+    /// Its client is away from now on, or back.
+    fn is_away(&mut self, away: bool) {
+        if let Some(relay) = &self.relay {
+            relay.away.store(away, Ordering::Relaxed);
+        } else if away {
+            let (events, heard) = mpsc::channel(CALL_EVENTS_MAX);
+            let from = std::mem::replace(&mut self.heard, heard);
+            let away = Arc::new(AtomicBool::new(true));
+            let _task = task::spawn(relay(from, events, away.clone()));
+            self.relay = Some(Relay { away, _task });
+        }
+    }
+}
+
+async fn relay(mut from: mpsc::Receiver<CallEvent>, to: mpsc::Sender<CallEvent>, away: Arc<AtomicBool>) {
+    while let Some(event) = from.recv().await {
+        let asks = matches!(event, CallEvent::Asked(_) | CallEvent::Withdrawn(_));
+        if asks || !away.load(Ordering::Relaxed) {
+            // What finds no room is refused to the server by its drop, as everywhere.
+            let _ = to.try_send(event);
+        }
+    }
 }
 
 /// A call that waits for its client to come back.
@@ -99,6 +136,7 @@ pub(super) fn park(
         questions.iter().map(|(key, one)| (key.as_str(), one.method.as_str(), one.params.as_ref())),
         &state,
     );
+    flight.is_away(true);
     let until = Monotonic::now() + client.host.settings.park_ttl;
     let key = (client.parks_as(), call_of(request));
     let parked = Parked { flight, questions };
@@ -108,7 +146,10 @@ pub(super) fn park(
             Ok(success(&request.id, &result))
         }
         // Its questions are refused by their drop.
-        Err(parked) => Err(parked.flight),
+        Err(mut parked) => {
+            parked.flight.is_away(false);
+            Err(parked.flight)
+        }
     }
 }
 
@@ -129,7 +170,8 @@ pub(super) fn resume(client: &Client, request: &Request) -> Result<(Flight, Vec<
     }
     let key = (&client.parks_as(), &call_of(request));
     let parked = locked(&client.host.parked).take(state, key, Monotonic::now()).map_err(|_| gone())?;
-    let Parked { flight, questions } = parked;
+    let Parked { mut flight, questions } = parked;
+    flight.is_away(false);
     let mut open = Vec::new();
     for (key, asked) in questions {
         match retry.responses.iter().find(|(given, _)| *given == key) {
@@ -171,6 +213,9 @@ pub(super) async fn next_round(
     to: &Sink,
 ) -> Option<Result<Bytes, CallError>> {
     let required = rounds::input_required(&reply.body())?;
+    for one in &required.requests {
+        client.state().asks.show_link(&reply.server, &one.params);
+    }
     let asking = required.requests.iter().map(|one| async move {
         let answered = client.ask(&one.method, &one.params, to).await;
         (one, answered)

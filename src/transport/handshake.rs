@@ -105,7 +105,7 @@ pub async fn run(
         Era::Legacy => legacy_opened(link, kind, settings).await?,
         Era::Modern => modern_first(link, kind, settings).await?,
     };
-    link.established(established.revision);
+    link.established(&established);
     if established.revision.era() == Era::Legacy {
         link.notify(splice::notification("notifications/initialized", None));
     }

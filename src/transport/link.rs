@@ -3,22 +3,24 @@
 //! behind it end when the last handle is dropped or `close` was called.
 //! Used by the server actor and its call tasks.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::watch;
 
 use super::LinkFault;
+use super::follow::Follower;
+use super::handshake::Established;
 use super::inbound::Inbound;
 use super::waiting::Waiting;
 use crate::call::Delivery;
 use crate::catalog::items::ListKinds;
 use crate::id::SessionId;
 use crate::wire::envelope::Response;
-use crate::wire::era::Revision;
-use crate::wire::splice::Parts;
+use crate::wire::era::{Era, Revision};
+use crate::wire::splice::{self, Parts};
 
 /// Notifications that may wait for the server actor; more are dropped and counted.
 pub const LINK_EVENTS_MAX: usize = 256;
@@ -186,6 +188,10 @@ pub(crate) trait Carrier: Send + Sync + std::fmt::Debug {
     }
     /// Handshake done: the revision is fixed, `initialized` may go out, side streams may open.
     fn established(&self, revision: Revision);
+    /// Whether it keeps a stream of its own on which a modern server tells of its lists.
+    fn tells_of_lists(&self) -> bool {
+        false
+    }
 }
 
 /// A handle to one connection.
@@ -193,11 +199,13 @@ pub(crate) trait Carrier: Send + Sync + std::fmt::Debug {
 pub struct Link(Arc<Ends>);
 
 #[derive(Debug)]
-struct Ends {
+pub(super) struct Ends {
     carrier: Arc<dyn Carrier>,
     inbound: Arc<Inbound>,
     next_id: AtomicU64,
     closed: watch::Receiver<Option<LinkFault>>,
+    /// What a modern server is listened to for.
+    follower: OnceLock<Follower>,
 }
 
 impl Link {
@@ -208,13 +216,32 @@ impl Link {
         closed: watch::Receiver<Option<LinkFault>>,
     ) -> Self {
         inbound.carried_by(Arc::downgrade(&carrier));
-        Self(Arc::new(Ends { carrier, inbound, next_id: AtomicU64::new(1), closed }))
+        Self(Arc::new(Ends {
+            carrier,
+            inbound,
+            next_id: AtomicU64::new(1),
+            closed,
+            follower: OnceLock::new(),
+        }))
+    }
+
+    /// The link of these ends, unless its last handle is gone.
+    pub(super) fn of(ends: &Weak<Ends>) -> Option<Self> {
+        ends.upgrade().map(Self)
     }
 
     /// The handshake is done and fixed the revision.
-    pub(crate) fn established(&self, revision: Revision) {
+    pub(crate) fn established(&self, established: &Established) {
+        let revision = established.revision;
         self.0.inbound.set_revision(revision);
         self.0.carrier.established(revision);
+        if revision.era() == Era::Modern {
+            let lists = match self.0.carrier.tells_of_lists() {
+                true => ListKinds::default(),
+                false => established.offers.announced,
+            };
+            self.0.follower.get_or_init(|| Follower::new(Arc::downgrade(&self.0), established, lists));
+        }
     }
 
     /// The next request id of this link; never reused.
@@ -226,10 +253,21 @@ impl Link {
     pub fn start(&self, request: Outbound<'_>) -> Exchange {
         let id = request.id;
         let (waiting, may_leave) = self.0.inbound.expect(id, request.session);
-        if may_leave {
-            self.0.carrier.submit(request);
+        match self.0.follower.get().filter(|_| may_leave && Follower::answers(request.method)) {
+            Some(follower) => {
+                if let Err((code, text)) = follower.take(&request) {
+                    self.settle(&splice::failure(id.to_string().as_bytes(), code, text, None));
+                }
+            }
+            None if may_leave => self.0.carrier.submit(request),
+            None => {}
         }
         Exchange { id, waiting }
+    }
+
+    /// Answers a request in the place of the server.
+    pub(super) fn settle(&self, answer: &Bytes) {
+        self.0.inbound.accept(answer.clone());
     }
 
     /// Sends a notification.

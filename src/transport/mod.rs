@@ -4,6 +4,7 @@
 
 pub mod asked;
 mod duplex;
+mod follow;
 pub mod guard;
 pub mod handshake;
 pub mod http;

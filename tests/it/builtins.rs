@@ -1,11 +1,13 @@
 //! The host's own tools as a server among others: through the real runtime, its names, its policy.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use callboard::builtins::Builtins;
+use callboard::builtins::guests::Guest;
 use callboard::call::{CallError, CallReply, ErrorCode};
 use callboard::config::load::{Env, LoadOptions, load};
-use callboard::id::{BUILTINS, SessionId};
+use callboard::id::{BUILTINS, ServerId, SessionId};
 use callboard::runtime::{Runtime, RuntimePlan};
 use serde_json::{Value, json};
 
@@ -159,6 +161,27 @@ async fn a_session_gets_its_own_last_output_whatever_it_claims_to_be() {
     assert!(text(&reply).contains("no other tool has answered you"), "{}", text(&reply));
     builtins.outputs().forget(SessionId(1));
     assert!(use_tool(&runtime, "last_output", json!({})).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_sees_only_a_part_is_told_of_that_part() {
+    let fleet = Fleet::default().with(spec("s"), quick).with(spec("t"), quick);
+    let (runtime, builtins) = Place::new("").start(fleet).await;
+    let only = |server: &ServerId, raw: &str, _: &str| server.as_str() == "t" && raw == "echo";
+    builtins
+        .guests()
+        .enter(SessionId(1), Guest { sight: Some(Arc::new(only)), keeps_as: Some(SessionId(9)) });
+    let all = use_tool(&runtime, "describe_capabilities", json!({})).await.unwrap();
+    let names = |key: &str| -> Vec<String> {
+        all[key].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!((names("servers"), names("tools")), (vec!["t".to_owned()], vec!["mcp__t__echo".to_owned()]));
+    assert!(!all.to_string().contains("mcp__s__"), "{all}");
+    let hidden = use_tool(&runtime, "describe_tool", json!({"name": "mcp__s__echo"})).await.unwrap_err();
+    assert_eq!(hidden, "there is no tool \"mcp__s__echo\"; did you mean mcp__t__echo?");
+    builtins.outputs().keep(SessionId(9), "t", "echo", br#"{"content":"nine"}"#);
+    let last = use_tool(&runtime, "last_output", json!({})).await.unwrap();
+    assert_eq!(last["text"], r#"{"content":"nine"}"#, "kept for the identity");
 }
 
 #[tokio::test(start_paused = true)]

@@ -58,6 +58,20 @@ fn everything(modern: bool) -> impl Fn(&Value, &Wire) + Send + Sync + 'static {
             "resources/subscribe" | "resources/unsubscribe" | "logging/setLevel" if !modern => {
                 "{}".to_owned()
             }
+            "subscriptions/listen" if modern => {
+                let meta = format!(r#"{{"io.modelcontextprotocol/subscriptionId":{}}}"#, message["id"]);
+                let filter = &params["notifications"];
+                wire.line(format!(
+                    r#"{{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{{"_meta":{meta},"notifications":{filter}}}}}"#
+                ));
+                let uris = filter["resourceSubscriptions"].as_array();
+                for uri in uris.into_iter().flatten() {
+                    wire.line(format!(
+                        r#"{{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{{"_meta":{meta},"uri":{uri}}}}}"#
+                    ));
+                }
+                return;
+            }
             "x/y" => format!(r#"{{{plain}{ODD}}}"#),
             "tools/call" => match params["arguments"]["do"].as_str() {
                 Some("hang") => return,
@@ -283,29 +297,56 @@ async fn methods_that_we_do_not_know_pass_in_all_pairs_and_unknown_ones_are_refu
 }
 
 #[tokio::test(start_paused = true)]
-async fn resources_are_followed_at_legacy_servers_and_refused_at_modern_ones() {
+async fn resources_are_followed_in_all_pairs_and_a_modern_server_hears_it_as_a_filter() {
+    const ID: &str = "io.modelcontextprotocol/subscriptionId";
     for mut pair in Pair::all().await {
         pair.ask("resources/list", json!({})).await;
         if pair.modern.0 {
-            let params = json!({
-                "notifications": {"resourceSubscriptions": ["mem:/a"]},
-                "_meta": {
-                    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-                    "io.modelcontextprotocol/clientCapabilities": {},
-                },
-            });
-            pair.client.request("listen", "subscriptions/listen", params).await;
-            let told = pair.client.told("notifications/subscriptions/acknowledged").await;
-            assert_eq!(told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "listen");
-            idle().await;
+            for id in ["one", "two"] {
+                let params = json!({
+                    "notifications": {"resourceSubscriptions": ["mem:/a"]},
+                    "_meta": {
+                        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                        "io.modelcontextprotocol/clientCapabilities": {},
+                    },
+                });
+                pair.client.request(id, "subscriptions/listen", params).await;
+                let told = pair.client.told("notifications/subscriptions/acknowledged").await;
+                assert_eq!(told["params"]["_meta"][ID], id);
+                assert_eq!(told["params"]["notifications"], json!({"resourceSubscriptions": ["mem:/a"]}));
+            }
         } else {
             let answer = pair.ask("resources/subscribe", json!({"uri": "mem:/a"})).await;
-            match pair.modern.1 {
-                false => assert_eq!(answer["result"], json!({})),
-                true => assert_eq!(answer["error"]["code"], -32601, "{answer}"),
+            assert_eq!(answer["result"], json!({}), "{:?}", pair.modern);
+            if pair.modern.1 {
+                let told = pair.client.told("notifications/resources/updated").await;
+                assert_eq!(told["params"], json!({"uri": "mem:/a"}), "the stream is ours, not the client's");
             }
         }
-        let asked = pair.tape.received("resources/subscribe");
-        assert_eq!(!asked.is_empty(), pair.modern != (true, true), "{:?}: {asked:?}", pair.modern);
+        let legacy = pair.tape.received("resources/subscribe").len();
+        let heard = pair.tape.received("subscriptions/listen");
+        assert_eq!((legacy, heard.len()), if pair.modern.1 { (0, 1) } else { (1, 0) }, "{:?}", pair.modern);
+        for stream in heard {
+            assert_eq!(stream["params"]["notifications"], json!({"resourceSubscriptions": ["mem:/a"]}));
+            let version = &stream["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"];
+            assert_eq!(version, "2026-07-28");
+        }
+        if pair.modern.0 {
+            for id in ["one", "two"] {
+                let over = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
+                pair.client.send(&over).await;
+            }
+        } else {
+            pair.ask("resources/unsubscribe", json!({"uri": "mem:/a"})).await;
+        }
+        idle().await;
+        let (legacy, ended) =
+            (pair.tape.received("resources/unsubscribe"), pair.tape.received("notifications/cancelled"));
+        assert_eq!(
+            (legacy.len(), ended.len()),
+            if pair.modern.1 { (0, 1) } else { (1, 0) },
+            "{:?}",
+            pair.modern
+        );
     }
 }

@@ -110,6 +110,50 @@ async fn a_modern_client_answers_a_legacy_server_in_rounds_and_the_bytes_pass() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_flood_of_reports_while_a_call_is_parked_costs_no_question() {
+    let kept: Arc<Mutex<Option<(Value, Wire)>>> = Arc::default();
+    let state = kept.clone();
+    let answered: Arc<Mutex<Vec<Value>>> = Arc::default();
+    let heard = answered.clone();
+    let script = move |message: &Value, wire: &Wire| {
+        if good(message, wire) {
+            return;
+        }
+        if method_of(message) == "tools/call" {
+            *state.lock().unwrap() = Some((message.clone(), wire.clone()));
+            wire.line(elicit("first", "who?"));
+        } else if message.get("method").is_none() {
+            let mut heard = heard.lock().unwrap();
+            heard.push(message["id"].clone());
+            if heard.len() == 2 {
+                let call = &state.lock().unwrap().clone().unwrap().0;
+                wire.result(call, r#"{"content":[{"type":"text","text":"both"}]}"#);
+            }
+        }
+    };
+    let fleet = Fleet::default().with(spec("s"), script);
+    let host = host(fleet, |settings: &mut ServeSettings| settings.park_ttl = TTL).await;
+    let mut client = Raw::attach(&host);
+    let arguments = json!({});
+    let asked = call(&mut client, json!({"name": "s__echo", "arguments": arguments})).await;
+    let (request, wire) = kept.lock().unwrap().clone().unwrap();
+    for n in 0..500 {
+        let token = &request["params"]["_meta"]["progressToken"];
+        wire.line(
+            json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": token, "progress": n}})
+                .to_string(),
+        );
+    }
+    idle().await;
+    wire.line(elicit("second", "and?"));
+    idle().await;
+    let second = call(&mut client, again(&arguments, &asked, &accept("a"))).await;
+    let done = call(&mut client, again(&arguments, &second, &accept("b"))).await;
+    assert_eq!(said(&done), "both");
+    assert_eq!(*answered.lock().unwrap(), [json!("first"), json!("second")]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn questions_that_a_client_leaves_open_are_put_again() {
     let host = legacy_host(&Tape::default()).await;
     let mut client = Raw::attach(&host);

@@ -103,19 +103,20 @@ const ROWS: &[Row] = &[
         feature: "subscriptions to a resource",
         cells: [
             Passes,
-            Refused(
-                "−32601: a modern server has no `resources/subscribe`, and is not listened to for a client",
+            Adapted(
+                "`resources/subscribe` becomes the filter of our `subscriptions/listen`, updates lose its `subscriptionId`",
             ),
             Adapted(
                 "`subscriptions/listen` becomes `resources/subscribe`, updates carry its `subscriptionId`",
             ),
-            Refused(
-                "acknowledged, but never told of: the stream of a modern server is not opened for one resource",
+            Adapted(
+                "one stream of ours for all clients, opened anew when its filter changes; updates carry each client's own `subscriptionId`",
             ),
         ],
         transports: "",
         tests: &[
-            "resources_are_followed_at_legacy_servers_and_refused_at_modern_ones",
+            "resources_are_followed_in_all_pairs_and_a_modern_server_hears_it_as_a_filter",
+            "a_resource_is_asked_for_once_and_again_on_every_new_connection",
             "updates_reach_those_who_subscribed_and_the_server_is_told_when_the_last_one_leaves",
             "a_modern_client_listens_and_hears_changes_under_its_own_id",
         ],

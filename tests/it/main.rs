@@ -56,6 +56,7 @@ mod schemas;
 mod secrets;
 mod secrets_serve;
 mod serve_clients;
+mod serve_following;
 mod serve_items;
 mod serve_ports;
 mod serve_program;

@@ -184,6 +184,8 @@ async fn what_a_server_asks_reaches_the_client_of_the_call_if_it_can_answer() {
         ("elicitation/create", &form, json!({}), false),
         ("sampling/createMessage", &form, json!({"sampling": {}}), true),
         ("sampling/createMessage", &form, json!({}), false),
+        ("roots/list", &form, json!({"roots": {}}), true),
+        ("roots/list", &form, json!({}), false),
         ("odd/question", &form, json!({}), true),
     ] {
         let host = host(Fleet::default().with(spec("s"), asking(method, params.clone())), |_| {}).await;

@@ -134,6 +134,10 @@ impl Carrier for HttpCarrier {
         })
     }
 
+    fn tells_of_lists(&self) -> bool {
+        true
+    }
+
     fn established(&self, revision: Revision) {
         let before = self.shared.now().revision;
         self.shared.change(|standing| standing.revision = Some(revision));

@@ -7,12 +7,15 @@ use bytes::Bytes;
 
 use super::{Inbound, Pending};
 use crate::catalog::items::ListKinds;
+use crate::transport::follow::ACKNOWLEDGED;
 use crate::transport::link::LinkEvent;
 use crate::transport::waiting::Heard;
 use crate::wire::{envelope, splice};
 
 /// A line for a client's log.
 const LOG_MESSAGE: &str = "notifications/message";
+/// The key of `_meta` that says on which stream a server tells something.
+const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
 impl Inbound {
     pub(super) fn notification(
@@ -28,6 +31,10 @@ impl Inbound {
             if let Some(params) = params.map(|span| frame.slice(span)) {
                 self.progress(params);
             }
+            return;
+        }
+        if name == ACKNOWLEDGED {
+            self.acknowledged(frame);
             return;
         }
         if name == "notifications/cancelled" && params.is_some_and(|span| self.withdrawn(&frame.slice(span)))
@@ -49,6 +56,22 @@ impl Inbound {
         let name = name.into_owned();
         if self.events.try_send(LinkEvent::Notification { method: name, frame }).is_err() {
             self.lock().counters.dropped += 1;
+        }
+    }
+
+    /// What the server will tell of: to the request of ours that opened that stream.
+    fn acknowledged(&self, frame: Bytes) {
+        let stream = envelope::member(&frame, "params").and_then(|params| {
+            let params = &frame[params];
+            let meta = &params[envelope::member(params, "_meta")?];
+            let id = &meta[envelope::member(meta, SUBSCRIPTION_ID)?];
+            std::str::from_utf8(id).ok()?.trim_matches('"').parse::<u64>().ok()
+        });
+        let state = self.lock();
+        if let Some(waiting) =
+            stream.and_then(|id| state.waiting.get(&id)).filter(|one| one.session.is_none())
+        {
+            waiting.call.report(Heard::Note(ACKNOWLEDGED.to_owned(), frame));
         }
     }
 
