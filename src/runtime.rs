@@ -138,9 +138,8 @@ impl AuditPlan {
         (mode != AuditMode::Off).then(|| Self { place, strict: mode == AuditMode::Strict })
     }
 
-    fn start(&self, plan: &RuntimePlan) -> Result<AuditRef, StartError> {
+    fn start(&self, plan: &RuntimePlan) -> AuditRef {
         AuditRef::start(self.place.clone(), self.strict, plan.in_flight_max, plan.seed.is_some())
-            .map_err(|e| StartError(format!("no thread for the audit log: {e}")))
     }
 }
 
@@ -277,7 +276,7 @@ impl Runtime {
         let (broken_out, broken) = watch::channel(false);
         let notices = broadcast::channel(NOTICES_MAX).0;
         let (gate_out, gate) = watch::channel(Arc::new(plan.gate()));
-        let audit = plan.audit.as_ref().map(|audit| audit.start(&plan)).transpose()?;
+        let audit = plan.audit.as_ref().map(|audit| audit.start(&plan));
         let reread = Arc::<Notify>::default();
         let args = RootArgs {
             registry: RegistryArgs {

@@ -1,6 +1,6 @@
 //! Floor 2. The files of an audit log, and how one more line gets into it: under a lock that all
 //! processes of one user share, whole, with the head file brought up to date before anybody goes on.
-//! Blocking; called by the audit writer's own thread, and by commands that change who is trusted.
+//! Blocking; called by the audit writer (`actors::audit`), and by commands that change who is trusted.
 
 mod recover;
 
@@ -272,6 +272,17 @@ impl Ledger {
             self.head = Some(head);
         }
         Ok(())
+    }
+
+    /// Whether that many lines can be written now without waiting: the log is open, no file is full, no
+    /// checkpoint is due, and nobody else writes. After a yes the lock is held for the `append` that has to
+    /// follow.
+    pub fn is_free(&self, lines: usize) -> bool {
+        let (Some(files), Some(head)) = (&self.files, &self.head) else { return false };
+        let (seq, lines) = (files.head.tip.seq, lines as u64);
+        let is_plain = files.head.bytes < self.place.file_max
+            && seq / CHECKPOINT_EVERY == (seq + lines + 1) / CHECKPOINT_EVERY;
+        is_plain && head.try_lock().is_ok()
     }
 
     /// Writes the records, in their order. When it returns without an error, all of them are in the

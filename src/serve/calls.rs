@@ -203,7 +203,7 @@ fn takes_off(client: &Client, target: &Target, request: &Request, params: Bytes)
 
 /// What the client of a request can: a modern one says it with each.
 fn capabilities(client: &Client, request: &Request) -> Bytes {
-    let said = request.meta(CLIENT_CAPABILITIES).filter(|_| client.era() == Era::Modern);
+    let said = if client.era() == Era::Modern { request.meta(CLIENT_CAPABILITIES) } else { None };
     said.map_or_else(|| client.state().capabilities.clone(), |said| Bytes::copy_from_slice(&said))
 }
 

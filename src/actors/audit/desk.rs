@@ -1,9 +1,16 @@
-//! The thread that writes: takes what waits, makes records of it, puts all of them down at once, and
+//! The task that writes: takes what waits, makes records of it, puts all of them down at once, and
 //! then lets the calls go on. What can't be written is decided here: refused or gone without.
+//!
+//! A line costs less than the way to another thread and back, so lines are written where the calls run
+//! as long as that is quick. What is known to take longer (the first line, a checkpoint, a full file,
+//! another process that writes), and all that comes behind a write that was slow, is written on a
+//! thread of the blocking pool: a disk that stalls holds up the event loop once, for one write.
 //!
 //! Nobody waits for the end of a call to be written, so ends wake nobody: they are put down together
 //! with the next start, or a moment later.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -16,8 +23,10 @@ use crate::audit::file::{AuditError, Ledger, Place, fresh_boot};
 use crate::audit::record::{Event, Record, fit};
 use crate::call::{CallRequest, Door, ErrorCode, ItemKind, Target};
 use crate::catalog::pin::Fingerprint;
+use crate::shaping::redact::Redactor;
 use crate::telemetry::Redaction;
-use crate::time::{rfc3339, wall};
+use crate::time::{Monotonic, rfc3339, wall};
+use crate::transport::task;
 use crate::wire::envelope;
 
 /// Jobs that are written in one go.
@@ -25,7 +34,14 @@ const BUNDLE_LEN_MAX: usize = 64;
 /// Longest time for which the end of a call stays unwritten.
 const END_WAIT_MAX: Duration = Duration::from_millis(100);
 
-/// What the thread owns.
+/// A write that took longer has the next one done on a thread.
+const QUICK_MAX: Duration = Duration::from_millis(2);
+
+/// Texts that are remembered as they are written, and the longest of them in bytes.
+const SHOWN_MAX: usize = 512;
+const SHOWN_LEN_MAX: usize = 256;
+
+/// What the task owns.
 pub(super) struct Desk {
     ledger: Result<Ledger, String>,
     boot: String,
@@ -38,15 +54,21 @@ pub(super) struct Desk {
     lost: u64,
     /// The trouble was told already.
     told: bool,
+    /// The last write was quick.
+    is_quick: bool,
+    /// Never writes on a thread: a run that is to be repeatable.
+    aboard: bool,
+    /// Names and rules as they are written.
+    shown: Shown,
 }
 
-/// What the thread hears.
+/// What the task hears.
 pub(super) struct Inbox {
     pub jobs: mpsc::Receiver<Job>,
     pub ends: mpsc::Receiver<Box<End>>,
 }
 
-/// The life of the thread: it ends when nobody can send any more.
+/// The life of the task: it ends when nobody can send any more.
 pub(super) async fn run(mut desk: Desk, mut inbox: Inbox) {
     let mut jobs = Vec::with_capacity(2 * BUNDLE_LEN_MAX);
     loop {
@@ -62,7 +84,17 @@ pub(super) async fn run(mut desk: Desk, mut inbox: Inbox) {
             jobs.push(Job::End(end));
         }
         jobs.rotate_left(before);
-        desk.bundle(&mut jobs);
+        if desk.may_stall(&jobs) {
+            let write = move || {
+                desk.bundle(&mut jobs);
+                (desk, jobs)
+            };
+            // Lost with its thread: whoever sends finds nobody here, and decides without.
+            let Some(back) = task::blocking(write).await else { return };
+            (desk, jobs) = back;
+        } else {
+            desk.bundle(&mut jobs);
+        }
         if came == 0 {
             return;
         }
@@ -81,16 +113,43 @@ pub(super) fn unwritten(begin: Begin, strict: bool, why: &str) {
 }
 
 impl Desk {
-    pub(super) fn new(place: Result<Place, String>, strict: bool, ends: mpsc::WeakSender<Box<End>>) -> Self {
+    pub(super) fn new(
+        place: Result<Place, String>,
+        (strict, aboard): (bool, bool),
+        ends: mpsc::WeakSender<Box<End>>,
+    ) -> Self {
         let boot = fresh_boot();
         let ledger = place.map(|place| Ledger::new(place, boot.clone()));
         let redaction = Redaction::default();
-        Self { ledger, boot, strict, ends, running: 0, redaction, lost: 0, told: false }
+        Self {
+            ledger,
+            boot,
+            strict,
+            ends,
+            running: 0,
+            redaction,
+            lost: 0,
+            told: false,
+            is_quick: true,
+            aboard,
+            shown: Shown::default(),
+        }
+    }
+
+    /// Whether writing these may take longer than the event loop can spare.
+    fn may_stall(&self, jobs: &[Job]) -> bool {
+        let lines = lines_of(jobs);
+        let is_free = || self.ledger.as_ref().is_ok_and(|ledger| ledger.is_free(lines));
+        lines > 0 && !self.aboard && !(self.is_quick && is_free())
     }
 
     fn bundle(&mut self, jobs: &mut Vec<Job>) {
+        let began = Monotonic::now();
         let why = self.put_down(jobs).err().map(|error| error.to_string());
-        let lines = jobs.iter().filter(|job| !matches!(job, Job::Redact(_) | Job::Flush(_))).count();
+        let lines = lines_of(jobs);
+        if lines > 0 {
+            self.is_quick = Monotonic::now().since(began) <= QUICK_MAX;
+        }
         self.keep_count(why.as_deref(), lines);
         for job in jobs.drain(..) {
             match (job, &why) {
@@ -191,8 +250,8 @@ impl Desk {
     }
 
     /// A text that others wrote, fit for the log.
-    fn text(&self, text: &str) -> Option<String> {
-        Some(fit(&self.redaction.text(text)))
+    fn text(&mut self, text: &str) -> Option<String> {
+        Some(self.shown.text(text, &self.redaction))
     }
 
     /// What every line of a call says.
@@ -247,7 +306,7 @@ impl Desk {
         }
     }
 
-    fn finished(&self, end: &End, ts: &str) -> Record {
+    fn finished(&mut self, end: &End, ts: &str) -> Record {
         let (outcome, error_type, bytes_in) = match &end.how {
             How::Answered { body, is_error, bytes } => {
                 let (outcome, error) = answered(body, *is_error);
@@ -273,7 +332,7 @@ impl Desk {
         }
     }
 
-    fn noted(&self, note: &Note, ts: &str) -> Record {
+    fn noted(&mut self, note: &Note, ts: &str) -> Record {
         let record = Record {
             door: Some(note.door.as_str().to_owned()),
             session: Some(note.session.0),
@@ -289,6 +348,39 @@ impl Desk {
         };
         said(note.said, record)
     }
+}
+
+/// Texts that come with every call, as the redactor made them fit for the log: it reads each once.
+#[derive(Default)]
+struct Shown {
+    by: Arc<Redactor>,
+    texts: HashMap<String, String>,
+}
+
+impl Shown {
+    fn text(&mut self, text: &str, redaction: &Redaction) -> String {
+        let by = redaction.now();
+        if !Arc::ptr_eq(&by, &self.by) {
+            // It has learned something.
+            (self.by, self.texts) = (by, HashMap::new());
+        }
+        if let Some(known) = self.texts.get(text) {
+            return known.clone();
+        }
+        let shown = fit(&self.by.text(text));
+        if text.len() <= SHOWN_LEN_MAX {
+            if self.texts.len() >= SHOWN_MAX {
+                self.texts.clear();
+            }
+            self.texts.insert(text.to_owned(), shown.clone());
+        }
+        shown
+    }
+}
+
+/// How many of these are lines.
+fn lines_of(jobs: &[Job]) -> usize {
+    jobs.iter().filter(|job| !matches!(job, Job::Redact(_) | Job::Flush(_))).count()
 }
 
 fn pin(pin: Option<Fingerprint>) -> Option<String> {

@@ -1,6 +1,6 @@
-//! Floor 3. The audit of calls: one thread writes the log, so that a slow disk holds up nobody's event
-//! loop. A call passes through it on its way to its server, and goes on only when its start is
-//! written; its end is reported by its answer port. The thread is the log's only writer in this
+//! Floor 3. The audit of calls: one task writes the log, where the calls run while the disk is quick, and
+//! on a thread while it is not. A call passes through it on its way to its server, and goes on only when
+//! its start is written; its end is reported by its answer port. The task is the log's only writer in this
 //! process; several processes take turns at the files (`audit::file`).
 
 mod desk;

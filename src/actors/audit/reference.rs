@@ -20,7 +20,7 @@ use crate::transport::task;
 /// Records that may wait beside two for each call in flight: refusals without a permit, notes, and the
 /// ends of the calls of one bundle.
 const EXTRA_QUEUE_LEN_MAX: usize = 256;
-/// Longest wait for the thread at the end of the program.
+/// Longest wait for the task at the end of the program.
 const FLUSH_MAX: Duration = Duration::from_secs(5);
 
 /// How the way of a call through the front end went.
@@ -93,12 +93,12 @@ pub(crate) struct Note {
     pub said: Option<Said>,
 }
 
-/// What the thread is asked to do.
+/// What the task is asked to do.
 #[derive(Debug)]
 pub(crate) enum Job {
     /// Write the start and let the call go on.
     Begin(Box<Begin>),
-    /// Write how a call ended. The thread finds it where ends wait.
+    /// Write how a call ended. The task finds it where ends wait.
     End(Box<End>),
     /// Write a refusal.
     Turned(Box<Turned>),
@@ -114,36 +114,28 @@ pub(crate) enum Job {
 #[derive(Clone, Debug)]
 pub(crate) struct AuditRef {
     queue: mpsc::Sender<Job>,
-    /// Held for the thread: it ends with the last of these.
+    /// Held for the task: it ends with the last of these.
     _ends: mpsc::Sender<Box<End>>,
     strict: bool,
 }
 
 impl AuditRef {
-    /// Starts the thread. Files are opened at the first record. An error means that the system gave no thread.
-    /// `aboard`: a task of the caller's own event loop instead, for runs that are to be repeatable: the
-    /// order of what happens is not up to the system then.
+    /// Starts the task. Files are opened at the first record. `aboard`: never writes on a thread, however
+    /// long it takes, so that a run can be repeated.
     pub(crate) fn start(
         place: Result<Place, String>,
         strict: bool,
         in_flight_max: usize,
         aboard: bool,
-    ) -> std::io::Result<Self> {
+    ) -> Self {
         let queue_len_max = in_flight_max.saturating_mul(2).saturating_add(EXTRA_QUEUE_LEN_MAX);
         let queue_len_max = queue_len_max.min(tokio::sync::Semaphore::MAX_PERMITS);
         let (queue, jobs) = mpsc::channel(queue_len_max);
         let (ends, ended) = mpsc::channel(queue_len_max);
-        let desk = Desk::new(place, strict, ends.downgrade());
+        let desk = Desk::new(place, (strict, aboard), ends.downgrade());
         let inbox = Inbox { jobs, ends: ended };
-        let run = desk::run(desk, inbox);
-        if aboard {
-            task::spawn(run).detach();
-        } else {
-            // For its one timer; nothing else runs there.
-            let timer = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-            std::thread::Builder::new().name("audit".to_owned()).spawn(move || timer.block_on(run))?;
-        }
-        Ok(Self { queue, _ends: ends, strict })
+        task::spawn(desk::run(desk, inbox)).detach();
+        Self { queue, _ends: ends, strict }
     }
 
     /// Hands a call on to its server as soon as its start is written.

@@ -56,6 +56,28 @@ fn many_writers_at_once_leave_one_chain() {
 }
 
 #[test]
+fn a_log_is_free_only_where_a_line_waits_for_nothing_and_is_held_then() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = Place { file_max: 300_000, ..place(&folder) };
+    let mut ledger = Ledger::new(place.clone(), "a".into());
+    assert!(!ledger.is_free(1), "it has to be opened");
+    write(&mut ledger, 10);
+    assert!(ledger.is_free(1));
+    let other = File::open(place.head()).unwrap();
+    assert!(other.try_lock().is_err(), "after a yes the place is held");
+    write(&mut ledger, 1);
+    other.try_lock().unwrap();
+    assert!(!ledger.is_free(1), "somebody else writes");
+    other.unlock().unwrap();
+    assert!(!ledger.is_free(1000), "a checkpoint is due");
+    write(&mut ledger, 985);
+    assert!(!ledger.is_free(10), "a checkpoint is due");
+    write(&mut ledger, 600);
+    assert!(!ledger.is_free(1), "the file is full");
+    assert_eq!(kinds(&verified(&place)), vec![]);
+}
+
+#[test]
 #[cfg(unix)]
 fn every_file_is_its_owners_alone() {
     use std::os::unix::fs::PermissionsExt as _;

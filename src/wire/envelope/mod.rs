@@ -14,6 +14,10 @@ pub use hint::id_hint;
 /// Most messages in one batch that are looked at; a longer one is malformed.
 pub const BATCH_MAX: usize = 1000;
 
+/// From that many bytes on a member is looked for as text before the object is walked: most that are asked
+/// for are not there.
+const LOOKED_FOR_FIRST: usize = 256;
+
 /// A message classified, with the spans that routing needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Envelope {
@@ -138,6 +142,9 @@ impl From<ScanError> for EnvelopeError {
 /// relative to `value`), the last one if repeated; `None` when absent or when
 /// `value` is no object. `value` must be well-formed.
 pub fn member(value: &[u8], key: &str) -> Option<Range<usize>> {
+    if value.len() >= LOOKED_FOR_FIRST && !may_have(value, key) {
+        return None;
+    }
     let mut found = None;
     walk_members(value, |member| {
         if key_is(&value[member.key], key) {
@@ -145,6 +152,12 @@ pub fn member(value: &[u8], key: &str) -> Option<Range<usize>> {
         }
     });
     found
+}
+
+/// A cheap look that never says no wrongly: a key (ASCII) is spelled plainly, or with an escape of its own.
+fn may_have(value: &[u8], key: &str) -> bool {
+    let has = |needle: &[u8]| memchr::memmem::find(value, needle).is_some();
+    has(key.as_bytes()) || has(br"\u00") || key.contains('/') && has(br"\/")
 }
 
 /// All members of the object in `value`: key text (between the quotes, escapes as

@@ -257,6 +257,18 @@ fn the_id_is_found_at_either_end_of_a_broken_frame() {
 }
 
 #[test]
+fn a_member_of_a_large_object_is_found_however_it_is_spelled() {
+    let long = "x".repeat(2 * LOOKED_FOR_FIRST);
+    for (key, spelled) in [("isError", "isError"), ("isError", r"is\u0045rror"), ("a.b/c", r"a.b\/c")] {
+        let text = format!(r#"{{"t":"{long}","{spelled}":1,"u":2}}"#);
+        assert_eq!(member(text.as_bytes(), key).map(|span| &text[span]), Some("1"), "{spelled}");
+        assert_eq!(member(text.as_bytes(), "other"), None);
+    }
+    let inside = format!(r#"{{"t":{{"isError":"{long}"}}}}"#);
+    assert_eq!(member(inside.as_bytes(), "isError"), None);
+}
+
+#[test]
 fn members_and_elements_are_found_at_the_top_level_only() {
     let text = br#" {"a":1,"b":{"a":2},"\u0061":[3],"c":"x"} "#;
     assert_eq!(member(text, "a").map(|span| &text[span]), Some(&b"[3]"[..]), "the last one counts");
