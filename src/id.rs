@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-/// The name of the server that is the host itself. No configured name has a colon.
+/// What no configured name may begin with.
+pub const OWN_PREFIX: &str = "callboard:";
+/// The name of the server that is the host itself.
 pub const BUILTINS: &str = "callboard:builtins";
 
 /// The name of one configured server, exactly as the configuration writes it.

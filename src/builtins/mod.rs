@@ -90,6 +90,8 @@ impl Builtins {
         let redaction = plan.redaction.clone();
         let hands = Hands { tools, places, search, guardrails, redaction, shared: self.clone() };
         plan.in_process.insert(ServerId::new(BUILTINS), peer::peer(Arc::new(hands)));
+        // One that was misnamed so can't run, and is told of where the configuration is shown.
+        plan.servers.entries.retain(|entry| entry.id.as_str() != BUILTINS);
         plan.servers.entries.push(entry(hash));
         plan.servers.entries.sort_by(|a, b| a.id.cmp(&b.id));
     }

@@ -14,8 +14,7 @@ use super::raw::{self, RawServer, RawTarget};
 use super::secret::{self, Collector};
 use super::spec::{Entry, EntryState, Scope, ServerSet, Source};
 use super::validate::{self, Context};
-use crate::id::ServerId;
-use crate::id::shell_word;
+use crate::id::{OWN_PREFIX, ServerId, shell_word};
 
 /// Longest name of a server, characters.
 pub const NAME_LEN_MAX: usize = 80;
@@ -72,6 +71,11 @@ pub fn check_name(name: &str) -> Result<(), String> {
     }
     if name.contains('/') {
         return Err("its name contains \"/\", which separates server and tool; write \"-\" instead".into());
+    }
+    if name.starts_with(OWN_PREFIX) {
+        return Err(format!(
+            "its name starts with {OWN_PREFIX:?}, which is the host's own; give it another one"
+        ));
     }
     if name.chars().any(invisible) {
         return Err("its name contains an invisible or control character; remove it".into());
@@ -332,6 +336,15 @@ mod tests {
         // The lower one approved: it stays in force, and the higher one waits.
         let set = merged(&all, std::slice::from_ref(&approval(&all[0])));
         assert_eq!((&*set.entries[0].source.origin, &*set.pending[0].source.origin), ("one", "two"));
+    }
+
+    #[test]
+    fn no_entry_can_pose_as_the_hosts_own_tools() {
+        let text = r#"{"callboard:builtins": {"command": "c"}, "plugin:x": {"command": "c"}}"#;
+        let set = merged(&definitions(Scope::User, "f", text), &[]);
+        let state = |name| &set.get(name).unwrap().state;
+        assert!(matches!(state(crate::id::BUILTINS), EntryState::Invalid));
+        assert!(matches!(state("plugin:x"), EntryState::Ready(_)), "a colon is nobody's");
     }
 
     #[test]
