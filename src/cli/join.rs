@@ -1,6 +1,7 @@
 //! Floor 5. `serve` without `--private`: this process becomes a pipe into the host of the user, which it
 //! starts when none runs. Called by `serve`.
 
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use super::Done;
@@ -14,6 +15,9 @@ use crate::serve::share::bridge::{self, End};
 use crate::serve::share::{Hello, Join, Place, Reply, Wants, join as way};
 use crate::transport::task;
 
+/// Hosts that may end one after the other before the client has said a word.
+const HOSTS_MAX: usize = 5;
+
 /// What this process tells the host about its client.
 pub fn client(ctx: &Ctx, args: &ServeArgs) -> Join {
     let approves = args.approval.map(|word| ServeApproval::from(word) == ServeApproval::Client);
@@ -24,39 +28,53 @@ pub fn client(ctx: &Ctx, args: &ServeArgs) -> Join {
 /// must serve by itself.
 pub async fn join(ctx: &Ctx, args: &ServeArgs) -> Result<Option<Done>, Failure> {
     let Ok(home) = ctx.home() else { return Ok(None) };
+    // A client that wants its files read again asks its own process.
+    let _hangup = task::spawn(hear(home.to_path_buf(), client(ctx, args)));
+    let asked = interrupted();
+    tokio::pin!(asked);
+    for _ in 0..HOSTS_MAX {
+        let Some(stream) = joined(ctx, args, home).await? else { return Ok(None) };
+        match bridge::run(stream, &mut asked).await {
+            Ok(End::Client) => return Ok(Some(Done::Streamed(Exit::Ok))),
+            // Nothing is lost: the next host hears the first word.
+            Ok(End::Host { spoken: false }) => {
+                tracing::info!("the shared host ended before its client spoke")
+            }
+            Ok(End::Host { spoken: true }) => return Err(gone(true, home)),
+            Err(error) => {
+                return Err(Failure::usage(format!("stdin and stdout can't be used: {error}"))
+                    .fix("an MCP client starts this, with pipes"));
+            }
+        }
+    }
+    Err(gone(false, home))
+}
+
+/// A connection that this client is served on.
+async fn joined(ctx: &Ctx, args: &ServeArgs, home: &Path) -> Result<Option<UnixStream>, Failure> {
     let hello = Hello::new(home.to_path_buf(), Wants::Join(client(ctx, args)));
-    let place = Place::below(home);
-    let (stream, reply) = match connect(place, hello).await {
-        Ok(joined) => joined,
+    match connect(Place::below(home), hello).await {
+        Ok((stream, Reply::Joined { pid })) => {
+            tracing::info!(host = pid, "joined");
+            return Ok(Some(stream));
+        }
+        Ok((_, Reply::Refused { code, message })) if code == "usage" => return Err(Failure::usage(message)),
+        Ok((_, Reply::Refused { message, .. })) => {
+            tracing::warn!("the shared host refuses: {message}; this client has one of its own");
+        }
+        Ok((_, Reply::Did(_))) => {}
         Err(error) => {
             let log = Place::below(home).log();
             tracing::warn!(
                 "no shared host could be reached ({error}; its log is {}): this client has one of its own",
                 log.display()
             );
-            return Ok(None);
         }
-    };
-    match reply {
-        Reply::Joined { pid } => tracing::info!(host = pid, "joined"),
-        Reply::Refused { code, message } if code == "usage" => return Err(Failure::usage(message)),
-        Reply::Refused { message, .. } => {
-            tracing::warn!("the shared host refuses: {message}; this client has one of its own");
-            return Ok(None);
-        }
-        Reply::Did(_) => return Ok(None),
     }
-    // A client that wants its files read again asks its own process.
-    let _hangup = task::spawn(hear(home.to_path_buf(), client(ctx, args)));
-    match bridge::run(stream, interrupted()).await {
-        Ok(End::Client) => Ok(Some(Done::Streamed(Exit::Ok))),
-        Ok(End::Host { spoken }) => Err(gone(spoken, home)),
-        Err(error) => Err(Failure::usage(format!("stdin and stdout can't be used: {error}"))
-            .fix("an MCP client starts this, with pipes")),
-    }
+    Ok(None)
 }
 
-async fn connect(place: Place, hello: Hello) -> std::io::Result<(std::os::unix::net::UnixStream, Reply)> {
+async fn connect(place: Place, hello: Hello) -> std::io::Result<(UnixStream, Reply)> {
     let joined = task::blocking(move || way::join(&place, &hello, &way::program()?)).await;
     joined.unwrap_or_else(|| Err(std::io::ErrorKind::Interrupted.into()))
 }

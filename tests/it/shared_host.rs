@@ -182,6 +182,39 @@ async fn nothing_outlives_a_shared_host_that_was_killed_and_the_next_client_gets
     gone(&home).await;
 }
 
+#[tokio::test]
+async fn a_client_that_has_said_nothing_yet_does_not_notice_the_end_of_its_host() {
+    let home = with_server(&json!({}));
+    let mut client = Client::start(&home, |_| {});
+    until("its host runs", || hosts(&home).len() == 1).await;
+    let first = hosts(&home);
+    kill(first[0]);
+    until("there is another one", || hosts(&home).first().is_some_and(|host| *host != first[0])).await;
+    assert!(client.ask("ping", json!({})).is_some());
+    assert_eq!(client.leave(), 0);
+    gone(&home).await;
+}
+
+#[tokio::test]
+async fn a_host_whose_socket_was_deleted_is_found_again() {
+    let home = with_server(&json!({}));
+    let mut one = Client::ready(&home);
+    let host = hosts(&home);
+    let door = || {
+        let all = std::fs::read_dir(home.home().join("run")).unwrap().flatten();
+        all.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|end| end == "sock"))
+    };
+    std::fs::remove_file(door().unwrap()).unwrap();
+    until("its door is open again", || door().is_some()).await;
+    let mut two = Client::ready(&home);
+    assert!(one.tools() > 3 && two.tools() > 3);
+    assert_eq!((hosts(&home), servers(&home).len()), (host, 1));
+    for client in [one, two] {
+        assert_eq!(client.leave(), 0);
+    }
+    gone(&home).await;
+}
+
 /// The end of a process whose pipes are held elsewhere.
 trait Ended {
     fn wait_with_output_of(&mut self) -> (i32, String);

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{PollFd, PollFlags, poll};
+use tokio::sync::oneshot;
 
 use crate::transport::task;
 
@@ -24,7 +25,7 @@ pub enum End {
     Client,
     /// The host ended the connection before the client did.
     Host {
-        /// Whether the client had said something.
+        /// Whether the client had said something, or had ended; if not, its input was not touched.
         spoken: bool,
     },
 }
@@ -42,10 +43,17 @@ pub async fn run(stream: UnixStream, asked: impl Future<Output = ()>) -> io::Res
     let ended = Arc::new(AtomicBool::new(false));
     let spoken = Arc::new(AtomicBool::new(false));
     let (over, said) = (ended.clone(), spoken.clone());
+    let (begun, begins) = oneshot::channel();
     // Not waited for: it may sit in a read of an input that never ends.
     let _reading = task::spawn(async move {
         task::blocking(move || {
-            let moved = copy(&input, &to_host, &said);
+            let speaks = speaks(&input, &to_host);
+            said.store(speaks, Ordering::Release);
+            let _ = begun.send(());
+            if !speaks {
+                return;
+            }
+            let moved = copy(&input, &to_host);
             if moved != Moved::NoTaker {
                 over.store(true, Ordering::Release);
             }
@@ -54,8 +62,7 @@ pub async fn run(stream: UnixStream, asked: impl Future<Output = ()>) -> io::Res
         .await;
     });
     let moving = task::blocking(move || {
-        let heard = AtomicBool::new(false);
-        let moved = copy(&from_host, &output, &heard);
+        let moved = copy(&from_host, &output);
         let _ = from_host.shutdown(Shutdown::Both);
         moved
     });
@@ -70,6 +77,10 @@ pub async fn run(stream: UnixStream, asked: impl Future<Output = ()>) -> io::Res
         }
     };
     let client = moved == Some(Moved::NoTaker) || ended.load(Ordering::Acquire);
+    if !client {
+        // It ends with the host at the latest, so nothing is read any more that nobody would get.
+        let _ = begins.await;
+    }
     Ok(if client { End::Client } else { End::Host { spoken: spoken.load(Ordering::Acquire) } })
 }
 
@@ -81,8 +92,23 @@ enum Moved {
     NoTaker,
 }
 
-/// Copies until either end is closed; notes that something came.
-fn copy<R: AsFd, W: AsFd>(from: &R, to: &W, any: &AtomicBool) -> Moved
+/// Waits for the client's first word, or its end, and reads nothing; false when the host is gone before.
+fn speaks<R: AsFd, W: AsFd>(input: &R, host: &W) -> bool {
+    loop {
+        // The end of the other side is told unasked.
+        let mut both = [PollFd::new(host, PollFlags::empty()), PollFd::new(input, PollFlags::IN)];
+        match poll(&mut both, None) {
+            Ok(_) if !both[0].revents().is_empty() => return false,
+            Ok(_) if !both[1].revents().is_empty() => return true,
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            // What can't be waited for can be read.
+            Err(_) => return true,
+        }
+    }
+}
+
+/// Copies until either end is closed.
+fn copy<R: AsFd, W: AsFd>(from: &R, to: &W) -> Moved
 where
     for<'a> &'a R: Read,
     for<'a> &'a W: Write,
@@ -95,7 +121,6 @@ where
             Err(error) if waits(&error, from.as_fd(), PollFlags::IN) => continue,
             Err(_) => return Moved::All,
         };
-        any.store(true, Ordering::Release);
         let mut rest = &buffer[..count];
         while !rest.is_empty() {
             match { to }.write(rest) {
@@ -134,7 +159,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(move || writer.write_all(&sent).unwrap());
             scope.spawn(move || {
-                assert_eq!(copy(&from, &to, &AtomicBool::new(false)), Moved::All);
+                assert_eq!(copy(&from, &to), Moved::All);
             });
             let mut got = Vec::new();
             reader.read_to_end(&mut got).unwrap();
@@ -148,8 +173,21 @@ mod tests {
         let (to, reader) = UnixStream::pair().unwrap();
         drop(reader);
         writer.write_all(b"x").unwrap();
-        let any = AtomicBool::new(false);
-        assert_eq!(copy(&from, &to, &any), Moved::NoTaker);
-        assert!(any.into_inner());
+        assert_eq!(copy(&from, &to), Moved::NoTaker);
+    }
+
+    #[test]
+    fn before_a_client_speaks_its_input_is_not_touched() {
+        let (mut writer, mut input) = UnixStream::pair().unwrap();
+        let (host, other) = UnixStream::pair().unwrap();
+        writer.write_all(b"x").unwrap();
+        assert!(speaks(&input, &host), "it has something to say");
+        drop(other);
+        assert!(!speaks(&input, &host), "nobody would get it");
+        let mut byte = [0];
+        input.read_exact(&mut byte).unwrap();
+        let (host, _other) = UnixStream::pair().unwrap();
+        drop(writer);
+        assert!(speaks(&input, &host), "its end is a word too");
     }
 }

@@ -167,11 +167,11 @@ impl Keeper {
     /// When the door can't be used.
     pub async fn run(
         self: &Arc<Self>,
-        claim: Claim,
+        mut claim: Claim,
         door: std::os::unix::net::UnixListener,
         asked: impl Future<Output = ()>,
     ) -> io::Result<()> {
-        let door = UnixListener::from_std(door)?;
+        let mut door = UnixListener::from_std(door)?;
         tokio::pin!(asked);
         let mut idle_since = Some(Monotonic::now());
         let mut first = self.linger.max(FIRST_MAX);
@@ -198,6 +198,9 @@ impl Keeper {
             }
             if look_at <= Monotonic::now() {
                 look_at = Monotonic::now() + LOOK_EVERY;
+                if let Some(again) = reopened(&mut claim) {
+                    door = again;
+                }
                 self.look().await;
             }
         }
@@ -434,6 +437,22 @@ impl Keeper {
             (house.host.clone(), house.held.of(&house.plan))
         };
         reload(&host, &plan).await;
+    }
+}
+
+/// The door anew, if somebody took it away: a folder that was tidied up must cost nobody the host.
+fn reopened(claim: &mut Claim) -> Option<UnixListener> {
+    match claim.reopen().and_then(|door| door.map(UnixListener::from_std).transpose()) {
+        Ok(door) => {
+            if door.is_some() {
+                tracing::warn!("the socket of this host was taken away: there is another one now");
+            }
+            door
+        }
+        Err(error) => {
+            tracing::warn!(%error, "the socket of this host was taken away, and can't be made again");
+            None
+        }
     }
 }
 

@@ -30,7 +30,7 @@ pub struct Place {
 #[derive(Debug)]
 pub struct Claim {
     place: Place,
-    _lock: File,
+    lock: File,
 }
 
 impl Place {
@@ -56,6 +56,10 @@ impl Place {
 
     fn run(&self) -> PathBuf {
         self.home.join("run")
+    }
+
+    fn lock(&self) -> PathBuf {
+        self.run().join(format!("host-{VERSION}.lock"))
     }
 
     /// Makes the folder of the socket, and sees that it is the user's alone.
@@ -93,9 +97,9 @@ impl Place {
     /// When the lock can't be taken for another reason.
     pub fn claim(&self) -> io::Result<Option<Claim>> {
         self.prepare()?;
-        let path = self.run().join(format!("host-{VERSION}.lock"));
+        let path = self.lock();
         let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
-        Ok(try_lock(&lock)?.then(|| Claim { place: self.clone(), _lock: lock }))
+        Ok(try_lock(&lock)?.then(|| Claim { place: self.clone(), lock }))
     }
 
     /// Other versions whose host runs at this place.
@@ -155,9 +159,34 @@ impl Claim {
         Ok(listener)
     }
 
-    /// Takes the door away. Who comes from now on starts a host of its own, as soon as the claim is gone.
+    /// Opens the door again when somebody took it away; `None` while it stands. A claim whose own file went
+    /// too is made anew, unless another process was faster: then the place is that one's.
+    ///
+    /// # Errors
+    /// When the socket can't be made.
+    pub fn reopen(&mut self) -> io::Result<Option<UnixListener>> {
+        if fs::symlink_metadata(self.place.socket()).is_ok() {
+            return Ok(None);
+        }
+        if !self.stands() {
+            let Some(claim) = self.place.claim()? else { return Ok(None) };
+            *self = claim;
+        }
+        self.listen().map(Some)
+    }
+
+    /// Takes the door away, unless it is another host's by now. Who comes from now on starts a host of its
+    /// own, as soon as the claim is gone.
     pub fn close(&self) {
-        let _ = fs::remove_file(self.place.socket());
+        if self.stands() {
+            let _ = fs::remove_file(self.place.socket());
+        }
+    }
+
+    /// Whether the file that is locked is the one that others would lock.
+    fn stands(&self) -> bool {
+        let found = fs::symlink_metadata(self.place.lock()).and_then(|at| Ok((at, self.lock.metadata()?)));
+        found.is_ok_and(|(at, own)| (at.dev(), at.ino()) == (own.dev(), own.ino()))
     }
 }
 
@@ -198,6 +227,38 @@ mod tests {
             drop(claim);
             assert!(place.claim().unwrap().is_some());
         }
+    }
+
+    #[test]
+    fn a_door_that_somebody_took_away_is_opened_again() {
+        let home = tempfile::tempdir().unwrap();
+        let place = Place::below(home.path());
+        let mut claim = place.claim().unwrap().unwrap();
+        let _first = claim.listen().unwrap();
+        assert!(claim.reopen().unwrap().is_none(), "it stands");
+        fs::remove_file(place.socket()).unwrap();
+        let _second = claim.reopen().unwrap().unwrap();
+        place.connect().unwrap();
+        // With the whole folder, the claim is gone too.
+        fs::remove_dir_all(place.run()).unwrap();
+        let _third = claim.reopen().unwrap().unwrap();
+        place.connect().unwrap();
+        assert!(place.claim().unwrap().is_none());
+    }
+
+    #[test]
+    fn a_host_whose_place_another_one_took_leaves_that_ones_door_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let place = Place::below(home.path());
+        let mut claim = place.claim().unwrap().unwrap();
+        let _listener = claim.listen().unwrap();
+        fs::remove_dir_all(place.run()).unwrap();
+        let other = place.claim().unwrap().unwrap();
+        assert!(claim.reopen().unwrap().is_none(), "the other one has not opened yet");
+        let _theirs = other.listen().unwrap();
+        assert!(claim.reopen().unwrap().is_none());
+        claim.close();
+        place.connect().unwrap();
     }
 
     #[test]
