@@ -12,6 +12,7 @@ pub mod merge;
 pub mod naming;
 pub mod pages;
 pub mod parse;
+pub mod part;
 pub mod pin;
 pub mod pin_diff;
 pub mod prompt;

@@ -9,8 +9,10 @@ pub mod join;
 pub mod keeper;
 pub mod place;
 pub mod pool;
+pub mod union;
 
 pub use hello::{Command, Deed, Failing, Hello, Join, Reply, Wants};
 pub use keeper::{Hold, Keeper, Planned, Plans};
 pub use place::Place;
-pub use pool::{HouseId, Pool, Sameness};
+pub use pool::{HouseId, Pool, Same, Sameness};
+pub use union::{Member, Union, Wanted};

@@ -8,10 +8,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::union::Wanted;
 use crate::config::child_env::child_env;
 use crate::config::host::{ColorChoice, HostSettings, LogLevel};
 use crate::config::load::Loaded;
-use crate::config::spec::{Entry, EntryState, ServerSet, ServerSpec, Sharing};
+use crate::config::spec::{Entry, EntryState, Scope, ServerSet, ServerSpec, Sharing};
 use crate::id::ServerId;
 use crate::time::Monotonic;
 
@@ -26,11 +27,11 @@ pub struct Sameness {
     root: PathBuf,
 }
 
-/// What one entry comes to.
+/// What one entry comes to for one client. Equal ones may share a process.
 #[derive(Clone, PartialEq)]
-enum Same {
-    /// It may run: so, with that environment.
-    Runs(Arc<ServerSpec>, Vec<(String, String)>),
+pub enum Same {
+    /// It may run: so, with that environment; written in that scope, which allow rules are bound to.
+    Runs(Arc<ServerSpec>, Vec<(String, String)>, Scope),
     /// It may not; its state in a word, and what is written.
     Rests(ServerId, &'static str, String),
 }
@@ -39,7 +40,7 @@ enum Same {
 impl std::fmt::Debug for Same {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Runs(spec, _) => write!(f, "{} runs", spec.id),
+            Self::Runs(spec, ..) => write!(f, "{} runs", spec.id),
             Self::Rests(id, state, _) => write!(f, "{id} {state}"),
         }
     }
@@ -59,24 +60,42 @@ impl Sameness {
 
     /// Whether a server of it is for one client only.
     pub fn is_for_one(&self) -> bool {
-        let own = |same: &Same| matches!(same, Same::Runs(spec, _) if spec.sharing == Sharing::Session);
-        self.servers.iter().any(own)
+        self.servers.iter().any(Same::is_for_one)
+    }
+
+    /// Its entries, one by one.
+    pub fn wanted(&self) -> Vec<Wanted<Same>> {
+        let wanted =
+            |same: &Same| Wanted { name: same.name().clone(), key: same.clone(), alone: same.is_for_one() };
+        self.servers.iter().map(wanted).collect()
     }
 }
 
 impl Same {
-    fn of(entry: &Entry, host_env: &BTreeMap<String, String>, passthrough: &[String]) -> Self {
+    /// What this comes to in a client's environment; `passthrough` names what servers may see of it besides.
+    pub fn of(entry: &Entry, host_env: &BTreeMap<String, String>, passthrough: &[String]) -> Self {
         let rests = |state| Self::Rests(entry.id.clone(), state, entry.hash.clone());
         match &entry.state {
             EntryState::Ready(spec) => {
                 let mut env = child_env(host_env, spec, passthrough);
                 env.retain(|(name, _)| name != OF_NO_SERVER);
-                Self::Runs(spec.clone(), env)
+                Self::Runs(spec.clone(), env, entry.source.scope)
             }
             EntryState::Disabled => rests("disabled"),
             EntryState::Pending => rests("pending"),
             EntryState::Invalid => rests("invalid"),
         }
+    }
+
+    fn name(&self) -> &ServerId {
+        match self {
+            Self::Runs(spec, ..) => &spec.id,
+            Self::Rests(id, ..) => id,
+        }
+    }
+
+    fn is_for_one(&self) -> bool {
+        matches!(self, Self::Runs(spec, ..) if spec.sharing == Sharing::Session)
     }
 }
 

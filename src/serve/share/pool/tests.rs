@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::config::spec::{Source, TransportSpec};
 
 const LINGER: Duration = Duration::from_secs(60);
 
@@ -48,6 +49,40 @@ fn a_house_whose_files_changed_is_entered_by_those_who_read_the_new_ones() {
     assert_eq!(pool.enter("new", false), (house, false));
     assert!(pool.enter("old", false).1);
     assert_eq!(pool.equal(&"new"), [house]);
+}
+
+#[test]
+fn an_entry_comes_to_the_same_only_with_its_environment_its_scope_and_all_that_is_written() {
+    let entry = |scope, command: &str, sharing| {
+        let (args, env) = (Vec::new(), Vec::new());
+        let transport = TransportSpec::Stdio { command: command.into(), args, env, cwd: None };
+        let spec = ServerSpec { sharing, ..ServerSpec::new("s", transport) };
+        Entry {
+            id: "s".into(),
+            source: Source { scope, origin: "f".into() },
+            shadows: Vec::new(),
+            state: EntryState::Ready(Arc::new(spec)),
+            issues: Vec::new(),
+            hash: String::new(),
+            transport: "stdio",
+            summary: String::new(),
+            label: None,
+            description: None,
+            required: false,
+        }
+    };
+    let env = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    };
+    let same = |entry: &Entry, pairs: &[(&str, &str)]| Same::of(entry, &env(pairs), &["X".to_owned()]);
+    let plain = entry(Scope::User, "c", Sharing::Shared);
+    let base = same(&plain, &[("HOME", "/h")]);
+    assert!(base == same(&plain, &[("HOME", "/h"), ("TERM", "dumb"), ("UNSEEN", "1")]));
+    assert!(base != same(&plain, &[("HOME", "/other")]));
+    assert!(base != same(&plain, &[("HOME", "/h"), ("X", "1")]), "what is passed through counts");
+    assert!(base != same(&entry(Scope::Project, "c", Sharing::Shared), &[("HOME", "/h")]));
+    assert!(base != same(&entry(Scope::User, "d", Sharing::Shared), &[("HOME", "/h")]));
+    assert!(!base.is_for_one() && same(&entry(Scope::User, "c", Sharing::Session), &[]).is_for_one());
 }
 
 proptest! {

@@ -1,0 +1,155 @@
+//! Which servers run for all clients of a host together: each client's entries under the client's own
+//! names, and the instances that they lead to. Two clients lead to one instance exactly when the entry comes
+//! to the same for both and is not for one client only; arrival decides nothing but what an instance is
+//! called. Pure: `now` is passed in. An instance keeps its id as long as it lives, so that nobody who comes
+//! or goes restarts what others use. The keeper does not go by it yet: it shares whole configurations (`pool`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::id::ServerId;
+use crate::time::Monotonic;
+
+/// A client, counted by whoever lets clients in; never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Member(pub u64);
+
+/// One entry of one client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted<K> {
+    /// The name that the client knows it by; the only one of that name.
+    pub name: ServerId,
+    /// What it comes to for this client. Equal ones may be shared.
+    pub key: K,
+    /// No other client may use the same instance (`sharing = "session"`).
+    pub alone: bool,
+}
+
+/// One server that runs, or would run.
+#[derive(Debug)]
+struct Instance<K> {
+    name: ServerId,
+    key: K,
+    alone: bool,
+    users: BTreeSet<Member>,
+    /// Since when nobody uses it.
+    idle_since: Option<Monotonic>,
+}
+
+impl<K: PartialEq> Instance<K> {
+    fn fits(&self, wanted: &Wanted<K>, member: Member) -> bool {
+        let free = !self.alone || self.users.contains(&member);
+        free && self.alone == wanted.alone && self.name == wanted.name && self.key == wanted.key
+    }
+
+    /// When it is to be ended; nobody comes back to one that was for one client.
+    fn over(&self, linger: Duration) -> Option<Monotonic> {
+        self.idle_since.map(|since| if self.alone { since } else { since + linger })
+    }
+}
+
+/// All instances, and what each client's names lead to.
+#[derive(Debug)]
+pub struct Union<K> {
+    instances: BTreeMap<ServerId, Instance<K>>,
+    members: BTreeMap<Member, BTreeMap<ServerId, ServerId>>,
+    /// The last number that was put behind a name.
+    last: u64,
+    linger: Duration,
+}
+
+impl<K: PartialEq> Union<K> {
+    /// Nothing yet; what nobody uses is kept for `linger`.
+    pub fn new(linger: Duration) -> Self {
+        Self { instances: BTreeMap::new(), members: BTreeMap::new(), last: 1, linger }
+    }
+
+    /// What a client's configuration comes to now: when it comes, and whenever its files changed. What it
+    /// has already stays.
+    pub fn set(&mut self, member: Member, wanted: Vec<Wanted<K>>, now: Monotonic) {
+        let leads: BTreeMap<ServerId, ServerId> =
+            wanted.into_iter().map(|one| (one.name.clone(), self.lead(member, one))).collect();
+        let used: BTreeSet<&ServerId> = leads.values().collect();
+        for (id, instance) in &mut self.instances {
+            if !used.contains(id) {
+                release(instance, member, now);
+            }
+        }
+        self.members.insert(member, leads);
+    }
+
+    /// The instance for one entry of a client, made if there is none.
+    fn lead(&mut self, member: Member, wanted: Wanted<K>) -> ServerId {
+        if let Some((id, instance)) = self.instances.iter_mut().find(|(_, at)| at.fits(&wanted, member)) {
+            instance.users.insert(member);
+            instance.idle_since = None;
+            return id.clone();
+        }
+        let Wanted { name, key, alone } = wanted;
+        let id = self.fresh(&name);
+        let users = BTreeSet::from([member]);
+        self.instances.insert(id.clone(), Instance { name, key, alone, users, idle_since: None });
+        id
+    }
+
+    /// The plain name if no instance has it, else one with a slash, which no sound name has.
+    fn fresh(&mut self, name: &ServerId) -> ServerId {
+        let mut id = name.clone();
+        // A loop: entries that can't run are listed under whatever name they were given.
+        while self.instances.contains_key(&id) {
+            self.last += 1;
+            id = ServerId::new(format!("{name}/{}", self.last));
+        }
+        id
+    }
+
+    /// A client is gone.
+    pub fn leave(&mut self, member: Member, now: Monotonic) {
+        self.members.remove(&member);
+        self.instances.values_mut().for_each(|instance| release(instance, member, now));
+    }
+
+    /// Takes out the instances that nobody has used for long enough: they are to be ended.
+    pub fn due(&mut self, now: Monotonic) -> Vec<ServerId> {
+        let over = |at: &Instance<K>| at.over(self.linger).is_some_and(|over| over <= now);
+        let due: Vec<ServerId> =
+            self.instances.iter().filter(|(_, at)| over(at)).map(|(id, _)| id.clone()).collect();
+        due.iter().for_each(|id| _ = self.instances.remove(id));
+        due
+    }
+
+    /// When the next instance is due, as things are.
+    pub fn next_due(&self) -> Option<Monotonic> {
+        self.instances.values().filter_map(|at| at.over(self.linger)).min()
+    }
+
+    /// What is to run, by id: the name that its clients know it by, and what it comes to.
+    pub fn instances(&self) -> impl Iterator<Item = (&ServerId, &ServerId, &K)> {
+        self.instances.iter().map(|(id, at)| (id, &at.name, &at.key))
+    }
+
+    /// What a client's names lead to; nothing else can be reached by it.
+    pub fn leads(&self, member: Member) -> Option<&BTreeMap<ServerId, ServerId>> {
+        self.members.get(&member)
+    }
+
+    /// The clients that use an instance.
+    pub fn users(&self, id: &ServerId) -> impl Iterator<Item = Member> {
+        self.instances.get(id).into_iter().flat_map(|at| at.users.iter().copied())
+    }
+
+    /// Whether there is no instance and no client.
+    pub fn is_empty(&self) -> bool {
+        self.instances.is_empty() && self.members.is_empty()
+    }
+}
+
+/// One user less, if it was one.
+fn release<K>(instance: &mut Instance<K>, member: Member, now: Monotonic) {
+    if instance.users.remove(&member) && instance.users.is_empty() {
+        instance.idle_since = Some(now);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+//! Who shares which server, whatever the order in which clients come, change and go.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const LINGER: Duration = Duration::from_secs(60);
+const NAMES: [&str; 4] = ["a", "a/2", "b", "c"];
+
+fn at(secs: u64) -> Monotonic {
+    Monotonic::base() + Duration::from_secs(secs)
+}
+
+fn wants(entries: &[(&str, u8)]) -> Vec<Wanted<u8>> {
+    entries
+        .iter()
+        .map(|(name, key)| Wanted { name: ServerId::new(name), key: *key, alone: *key == 0 })
+        .collect()
+}
+
+/// What a name of a client leads to.
+fn id(union: &Union<u8>, member: u64, name: &str) -> String {
+    union.leads(Member(member)).unwrap()[&ServerId::new(name)].to_string()
+}
+
+fn ids(union: &Union<u8>) -> Vec<&str> {
+    union.instances().map(|(id, ..)| id.as_str()).collect()
+}
+
+#[test]
+fn clients_that_differ_in_one_entry_share_the_others() {
+    let mut union = Union::new(LINGER);
+    union.set(Member(1), wants(&[("a", 1), ("b", 1)]), at(0));
+    union.set(Member(2), wants(&[("a", 1), ("b", 2)]), at(0));
+    assert_eq!(ids(&union), ["a", "b", "b/2"]);
+    assert_eq!((id(&union, 1, "a"), id(&union, 2, "a")), ("a".into(), "a".into()));
+    assert_eq!((id(&union, 1, "b"), id(&union, 2, "b")), ("b".into(), "b/2".into()));
+    assert_eq!(union.users(&"a".into()).collect::<Vec<_>>(), [Member(1), Member(2)]);
+}
+
+#[test]
+fn who_comes_or_goes_renames_nothing_that_others_use() {
+    let mut union = Union::new(LINGER);
+    union.set(Member(1), wants(&[("a", 1)]), at(0));
+    union.set(Member(2), wants(&[("a", 2)]), at(0));
+    union.leave(Member(1), at(1));
+    assert_eq!(union.due(at(61)), ["a".into()]);
+    assert_eq!(id(&union, 2, "a"), "a/2", "it runs on under the id that it has");
+    union.set(Member(3), wants(&[("a", 3)]), at(62));
+    assert_eq!(id(&union, 3, "a"), "a", "the plain name is free again");
+}
+
+#[test]
+fn an_instance_waits_for_its_next_user_and_is_ended_once() {
+    let mut union = Union::new(LINGER);
+    union.set(Member(1), wants(&[("a", 1)]), at(0));
+    assert_eq!(union.next_due(), None);
+    union.leave(Member(1), at(1));
+    assert_eq!(union.next_due(), Some(at(61)));
+    assert!(union.due(at(60)).is_empty());
+    union.set(Member(2), wants(&[("a", 1)]), at(60));
+    assert!(union.due(at(100)).is_empty() && union.next_due().is_none(), "in time");
+    union.leave(Member(2), at(100));
+    assert_eq!(union.due(at(160)), ["a".into()]);
+    assert!(union.due(at(200)).is_empty() && union.is_empty());
+}
+
+#[test]
+fn a_server_of_ones_own_has_one_instance_for_each_client_and_none_lingers() {
+    let mut union = Union::new(LINGER);
+    (1..4).for_each(|member| union.set(Member(member), wants(&[("a", 0), ("b", 1)]), at(0)));
+    assert_eq!(ids(&union), ["a", "a/2", "a/3", "b"]);
+    union.set(Member(2), wants(&[("a", 0), ("b", 2)]), at(5));
+    assert_eq!(id(&union, 2, "a"), "a/2", "a change elsewhere in the file leaves it alone");
+    union.leave(Member(2), at(9));
+    assert_eq!(union.due(at(9)), ["a/2".into()]);
+}
+
+#[test]
+fn a_changed_entry_moves_its_client_and_nobody_else() {
+    let mut union = Union::new(LINGER);
+    union.set(Member(1), wants(&[("a", 1), ("b", 1)]), at(0));
+    union.set(Member(2), wants(&[("a", 1), ("b", 1)]), at(0));
+    union.set(Member(1), wants(&[("a", 2), ("b", 1)]), at(1));
+    assert_eq!((id(&union, 1, "a"), id(&union, 2, "a")), ("a/2".into(), "a".into()));
+    assert_eq!((id(&union, 1, "b"), id(&union, 2, "b")), ("b".into(), "b".into()));
+    union.set(Member(2), wants(&[("a", 2)]), at(2));
+    assert_eq!(id(&union, 2, "a"), "a/2");
+    assert_eq!(union.due(at(62)), ["a".into()], "the first has `b` still");
+}
+
+/// The entries of one client: for each name, nothing or what it comes to; 0 is for one client only.
+fn entries() -> impl Strategy<Value = Vec<Option<u8>>> {
+    proptest::collection::vec(proptest::option::of(0u8..4), NAMES.len())
+}
+
+fn named(entries: &[Option<u8>]) -> Vec<(&'static str, u8)> {
+    NAMES.iter().zip(entries).filter_map(|(name, key)| Some((*name, (*key)?))).collect()
+}
+
+proptest! {
+    /// Two clients share the server of a name exactly if it comes to the same for both and is nobody's own.
+    #[test]
+    fn arrival_never_decides_who_shares_what(
+        clients in proptest::collection::vec(entries(), 0..8), order in any::<u64>(),
+    ) {
+        let mut mixed: Vec<usize> = (0..clients.len()).collect();
+        mixed.sort_by_key(|at| (*at as u64 + 1).wrapping_mul(order | 1));
+        let mut union = Union::new(LINGER);
+        for client in mixed {
+            union.set(Member(client as u64), wants(&named(&clients[client])), at(0));
+        }
+        for (a, of_a) in clients.iter().enumerate() {
+            for (b, of_b) in clients.iter().enumerate() {
+                for (at, name) in NAMES.iter().enumerate() {
+                    let (Some(one), Some(two)) = (of_a[at], of_b[at]) else { continue };
+                    let shared = id(&union, a as u64, name) == id(&union, b as u64, name);
+                    prop_assert_eq!(shared, a == b || (one == two && one != 0));
+                }
+            }
+        }
+    }
+
+    /// Whatever happens: a client reaches its own entries and no other, an instance that is used is there
+    /// and is what its users want, one id is never two things at once, and what nobody uses ends in time.
+    #[test]
+    fn nobody_reaches_a_foreign_entry_and_nothing_outlives_its_users(
+        steps in proptest::collection::vec((0u64..5, proptest::option::of(entries())), 0..60),
+    ) {
+        let mut union = Union::new(LINGER);
+        let mut here: BTreeMap<u64, Vec<(&'static str, u8)>> = BTreeMap::new();
+        for (step, (member, entries)) in steps.into_iter().enumerate() {
+            let now = at(step as u64 * 25);
+            let before: Vec<(String, u8)> = union.instances().map(|(id, _, key)| (id.to_string(), *key)).collect();
+            match entries {
+                Some(entries) => {
+                    here.insert(member, named(&entries));
+                    union.set(Member(member), wants(&named(&entries)), now);
+                }
+                None => {
+                    here.remove(&member);
+                    union.leave(Member(member), now);
+                }
+            }
+            let all: BTreeMap<String, (String, u8)> =
+                union.instances().map(|(id, name, key)| (id.to_string(), (name.to_string(), *key))).collect();
+            prop_assert!(before.iter().all(|(id, key)| all[id].1 == *key), "what runs is left alone");
+            for (member, own) in &here {
+                let leads = union.leads(Member(*member)).unwrap();
+                prop_assert_eq!(leads.len(), own.len());
+                for (name, key) in own {
+                    prop_assert_eq!(&all[&id(&union, *member, name)], &((*name).to_owned(), *key));
+                }
+            }
+            for (id, (_, key)) in &all {
+                let users: Vec<Member> = union.users(&ServerId::new(id)).collect();
+                let leading = here.keys().filter(|member| {
+                    union.leads(Member(**member)).unwrap().values().any(|led| led.as_str() == id)
+                });
+                prop_assert_eq!(users.len(), leading.count());
+                prop_assert!(*key != 0 || users.len() <= 1);
+            }
+            for due in union.due(now) {
+                prop_assert!(!here.keys().any(|m| union.leads(Member(*m)).unwrap().values().any(|led| *led == due)));
+            }
+        }
+        here.keys().for_each(|member| union.leave(Member(*member), at(10_000)));
+        union.due(at(10_060));
+        prop_assert!(union.is_empty());
+    }
+}
