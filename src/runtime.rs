@@ -24,15 +24,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ractor::{Actor, ActorRef};
-use tokio::sync::{Notify, broadcast, oneshot, watch};
+use ractor::ActorRef;
+use tokio::sync::{Notify, broadcast, watch};
 
 use crate::actors::approvals::{ApprovalsRef, Gate, RulePlace};
 use crate::actors::audit::AuditRef;
 use crate::actors::directory::Directory;
 use crate::actors::frontend::FrontendRef;
 use crate::actors::registry::{RegistryArgs, RegistryRef};
-use crate::actors::root::{Offices, RootActor, RootArgs, RootMsg};
+use crate::actors::root::{self, Offices, RootArgs, RootMsg};
 use crate::actors::supervisor::SupervisorRef;
 use crate::audit::file::Place;
 use crate::call::{NOTICES_MAX, Notice};
@@ -296,11 +296,8 @@ impl Runtime {
             broken: broken_out,
         };
 
-        let (root, _) = Actor::spawn(None, RootActor, args).await.map_err(|e| StartError(e.to_string()))?;
-        let (begun, done) = oneshot::channel();
-        root.cast(RootMsg::Begin(begun)).map_err(|e| StartError(e.to_string()))?;
-        let Offices { frontend, approvals, supervisor, registry } =
-            done.await.map_err(|e| StartError(e.to_string()))?.map_err(StartError)?;
+        let (root, offices) = root::open(args).await.map_err(StartError)?;
+        let Offices { frontend, approvals, supervisor, registry } = offices;
         let (outbound, guarded) = watch::channel(Arc::default());
         let frontend = FrontendRef::new(frontend, plan.in_flight_max, guarded, audit.clone());
         let rule_watch =

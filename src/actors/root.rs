@@ -83,6 +83,15 @@ pub(crate) enum RootMsg {
 
 pub(crate) struct RootActor;
 
+/// Starts the root and fills the offices.
+pub(crate) async fn open(args: RootArgs) -> Result<(ActorRef<RootMsg>, Offices), String> {
+    let (root, _) = Actor::spawn(None, RootActor, args).await.map_err(|error| error.to_string())?;
+    let (begun, done) = oneshot::channel();
+    root.cast(RootMsg::Begin(begun)).map_err(|error| error.to_string())?;
+    let offices = done.await.map_err(|error| error.to_string())??;
+    Ok((root, offices))
+}
+
 pub(crate) struct RootState {
     me: ActorRef<RootMsg>,
     args: RootArgs,
@@ -277,10 +286,8 @@ mod tests {
             notices: tokio::sync::broadcast::channel(1).0,
             broken: broken_out,
         };
-        let (root, _) = Actor::spawn(None, RootActor, args).await.unwrap();
-        let (begun, done) = oneshot::channel();
-        root.cast(RootMsg::Begin(begun)).unwrap();
-        (done.await.unwrap().unwrap(), broken, root)
+        let (root, offices) = open(args).await.unwrap();
+        (offices, broken, root)
     }
 
     /// The front end fails.
