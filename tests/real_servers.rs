@@ -262,13 +262,45 @@ fn the_host_carries_unchanged(name: &str, launch: &Launch, bench: &Bench) {
     }
 }
 
-#[test]
-fn each_server_reaches_clients_of_the_host_unchanged_but_for_names() {
+fn reaches_clients_of_the_host_unchanged(name: &str) {
     let bench = Bench::new();
-    for name in NAMES {
-        let Some(launch) = bench.real(name) else { return };
-        the_host_carries_unchanged(name, &launch, &bench);
-    }
+    let Some(launch) = bench.real(name) else { return };
+    the_host_carries_unchanged(name, &launch, &bench);
+}
+
+#[test]
+fn everything_reaches_clients_of_the_host_unchanged_but_for_names() {
+    reaches_clients_of_the_host_unchanged("everything");
+}
+
+#[test]
+fn filesystem_reaches_clients_of_the_host_unchanged_but_for_names() {
+    reaches_clients_of_the_host_unchanged("filesystem");
+}
+
+#[test]
+fn memory_reaches_clients_of_the_host_unchanged_but_for_names() {
+    reaches_clients_of_the_host_unchanged("memory");
+}
+
+#[test]
+fn sequential_thinking_reaches_clients_of_the_host_unchanged_but_for_names() {
+    reaches_clients_of_the_host_unchanged("sequential-thinking");
+}
+
+#[test]
+fn git_reaches_clients_of_the_host_unchanged_but_for_names() {
+    reaches_clients_of_the_host_unchanged("git");
+}
+
+#[test]
+fn time_reaches_clients_of_the_host_unchanged_but_for_names() {
+    reaches_clients_of_the_host_unchanged("time");
+}
+
+#[test]
+fn everything_over_http_reaches_clients_of_the_host_unchanged_but_for_names() {
+    let bench = Bench::new();
     let Some(server) = everything_over_http(&bench) else { return };
     the_host_carries_unchanged("everything", &Launch::Http(server.url.clone()), &bench);
 }

@@ -403,7 +403,7 @@ mod tests {
     #[test]
     fn exposed_definition_differs_in_the_name_only() {
         let (id, mut catalog) = server("s", &[]);
-        let json = "{\"_meta\":{\"name\":\"x\"}, \"name\" : \"echo\",\"inputSchema\":{\"type\":\"object\"},\"icons\":[1.0e5]}";
+        let json = "{\"_meta\":{\"name\":\"x\"}, \"name\" : \"echo\",\"inputSchema\":{\"type\":\"object\"},\"more\":[1.0e5]}";
         Arc::get_mut(&mut catalog).unwrap().tools.items.push(item(json));
         let catalog = plain(NamingStyle::McpDouble, &Servers::from([(id.clone(), catalog)]));
         let out = exposed_definition(&catalog.tools[0]).to_bytes();
