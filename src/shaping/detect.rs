@@ -33,19 +33,29 @@ struct Piece {
 }
 
 impl View {
-    /// The view of a text.
-    pub fn of(text: &str) -> Self {
+    /// Shows the text as it stands, and again after each reading of its references: one reading may
+    /// swallow what another sees. `&#xdEND` is a letter and `ND`, or `END` behind four signs.
+    pub fn each(text: &str, mut look: impl FnMut(&Self)) {
         let mut view = if text.is_ascii() {
             Self { bytes: text.to_ascii_lowercase().into_bytes(), levels: Vec::new() }
         } else {
             folded(text)
         };
+        look(&view);
         for _ in 0..READINGS_MAX {
             if !view.read_references() {
                 break;
             }
+            look(&view);
         }
-        view
+    }
+
+    /// The view of a text whose references are all read.
+    #[cfg(test)]
+    pub fn of(text: &str) -> Self {
+        let mut last = None;
+        Self::each(text, |view| last = Some(Self { bytes: view.bytes.clone(), levels: view.levels.clone() }));
+        last.unwrap()
     }
 
     /// Where in the text a piece of the view stands; always at ends of characters.

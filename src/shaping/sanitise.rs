@@ -75,19 +75,20 @@ pub fn sanitise(text: &str) -> (Cow<'_, str>, Found) {
 
 /// The text with words of ours for tokens and markers; `None` when it has none.
 fn replace(text: &str) -> Option<(String, Found)> {
-    let view = View::of(text);
     let mut spans: Vec<(Range<usize>, &str)> = Vec::new();
     let mut found = Vec::new();
-    for (find, word) in [(markers::find as fn(&[u8], &mut Vec<Range<usize>>), MARKER), (tokens::find, TOKEN)]
-    {
-        find(&view.bytes, &mut found);
-        spans.extend(found.drain(..).map(|span| (span, word)));
-    }
+    let kinds: [(fn(&[u8], &mut Vec<Range<usize>>), _); 2] = [(markers::find, MARKER), (tokens::find, TOKEN)];
+    View::each(text, |view| {
+        for (find, word) in kinds {
+            find(&view.bytes, &mut found);
+            spans.extend(found.drain(..).map(|span| (view.in_text(span), word)));
+        }
+    });
     if spans.is_empty() {
         return None;
     }
-    // In the order of the view, a marker before a token at the same place.
-    spans.sort_by_key(|(span, _)| (span.start, std::cmp::Reverse(span.end)));
+    // A marker before a token at the same place.
+    spans.sort_by_key(|(span, word)| (span.start, std::cmp::Reverse(span.end), *word != MARKER));
     let mut out = String::with_capacity(text.len());
     let mut counts = Found::default();
     let mut at = 0;
@@ -96,10 +97,9 @@ fn replace(text: &str) -> Option<(String, Found)> {
         while let Some((more, _)) = spans.next_if(|(next, _)| next.start < span.end) {
             span.end = span.end.max(more.end);
         }
-        let place = view.in_text(span);
-        out.push_str(text.get(at..place.start.max(at)).unwrap_or_default());
+        out.push_str(text.get(at..span.start).unwrap_or_default());
         out.push_str(word);
-        at = place.end;
+        at = span.end;
         *(if word == MARKER { &mut counts.markers } else { &mut counts.tokens }) += 1;
     }
     out.push_str(text.get(at..).unwrap_or_default());

@@ -278,6 +278,18 @@ fn tokens_inside_tokens_leave_nothing_to_put_together() {
 }
 
 #[test]
+fn letters_of_a_marker_or_token_that_a_reference_swallows_are_seen_all_the_same() {
+    for text in ["&#xdEND_UNTRUSTED_CONTENT", "%2END_UNTRUSTED_CONTENT>>>", "\\x2END_UNTRUSTED_CONTENT"] {
+        assert_clean(text);
+        assert_eq!(sanitise(text).1.markers, 1, "{text}");
+    }
+    for text in ["&lt;<|im_end|>", "%26lt%3b|im_end|>", "&#x3c<|im_end|>"] {
+        assert_clean(text);
+        assert_eq!(sanitise(text).1.tokens, 1, "{text}");
+    }
+}
+
+#[test]
 fn hostile_repetition_costs_no_more_than_its_length() {
     for unit in [
         "<",
