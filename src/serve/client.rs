@@ -339,6 +339,16 @@ impl Client {
         self.host.view()
     }
 
+    /// The raw `inputSchema` of the tool that this client knows by that name.
+    pub async fn schema(&self, tool: &str) -> Option<Bytes> {
+        let mut view = self.host.view();
+        if view.tool(tool, &self.who).is_none() {
+            view = self.view_with(|view| view.tool(tool, &self.who).is_some()).await;
+        }
+        let item = view.tool(tool, &self.who)?.item;
+        item.input_schema.clone().map(|span| item.raw.slice(span))
+    }
+
     /// Where a question for the sake of a call at this server goes: beside that call.
     pub(super) fn way_for(&self, server: &ServerId) -> Option<Sink> {
         let state = self.state();

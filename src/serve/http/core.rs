@@ -5,6 +5,8 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 
 use crate::serve::{Caller, Client, ClientEra, Globs, Host, Leave, Sink};
 use crate::wire::era::Revision;
@@ -28,6 +30,9 @@ pub trait Attached: Debug + Send + Sync + 'static {
     fn set_revision(&self, revision: Revision);
     /// The revision that is spoken, as soon as it is known.
     fn revision(&self) -> Option<Revision>;
+    /// The raw `inputSchema` of the tool that this client knows by that name; waits a moment for
+    /// servers that are on their way. `None`: there is no such tool, or it has none.
+    fn schema<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Option<Bytes>>;
     /// It is gone: what runs for it is cancelled.
     fn leave(&self, why: Leave);
 }
@@ -73,6 +78,10 @@ impl Attached for Seat {
 
     fn revision(&self) -> Option<Revision> {
         self.0.revision()
+    }
+
+    fn schema<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Option<Bytes>> {
+        self.0.schema(tool).boxed()
     }
 
     fn leave(&self, why: Leave) {

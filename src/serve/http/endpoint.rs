@@ -267,6 +267,12 @@ impl Came<'_> {
         let client = front.core.open(self.pass.caller.clone(), ClientEra::Modern);
         client.set_revision(Revision::LATEST);
         let leaves = Leaves(client.clone());
+        if message.method() == "tools/call"
+            && let Some(tool) = mirror::called(message.params())
+            && let Some(schema) = client.schema(&tool).await
+        {
+            mirror::agree_params(self.headers, &schema, message.params()).map_err(refuse)?;
+        }
         let (sink, outlet) = Sink::pair();
         let expected = usize::from(message.is_request());
         client.accept(message.frame, &sink);

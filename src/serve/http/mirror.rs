@@ -3,11 +3,10 @@
 
 use std::borrow::Cow;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use http::HeaderMap;
 
 use super::doors;
+use crate::transport::http::{ParamHeaders, unwrapped};
 use crate::wire::envelope;
 use crate::wire::era::{Era, Revision};
 
@@ -130,12 +129,20 @@ fn name_key(method: &str) -> Option<&'static str> {
     }
 }
 
-/// The text of a header value: as it is, or what `=?base64?…?=` wraps.
-fn unwrapped(value: &str) -> Option<Cow<'_, str>> {
-    let Some(inner) = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) else {
-        return Some(Cow::Borrowed(value));
-    };
-    String::from_utf8(STANDARD.decode(inner).ok()?).ok().map(Cow::Owned)
+/// The tool that a call names.
+pub fn called(params: &[u8]) -> Option<Cow<'_, str>> {
+    envelope::member(params, "name").and_then(|span| envelope::text(&params[span]))
+}
+
+/// Whether the headers of a modern call repeat the arguments that its tool wants mirrored; `schema` is
+/// the tool's `inputSchema`. One that breaks the rules of the annotation asks for nothing.
+///
+/// # Errors
+/// Which one is missing or different.
+pub fn agree_params(headers: &HeaderMap, schema: &[u8], params: &[u8]) -> Result<(), Clash> {
+    let Ok(mirrored) = ParamHeaders::of_schema(schema) else { return Ok(()) };
+    let arguments = envelope::member(params, "arguments").map_or(&b""[..], |span| &params[span]);
+    mirrored.agree(arguments, |name| doors::one(headers, name)).map_err(Clash::mismatch)
 }
 
 #[cfg(test)]

@@ -52,6 +52,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::{OnceCell, Semaphore, watch};
 
 pub use self::client::Client;
+pub use self::encode::unwrapped;
 pub use self::endpoint::is_reserved;
 pub use self::mirrored::MirroredParams;
 pub use self::params::{ParamHeaders, param_headers};

@@ -1,7 +1,8 @@
 //! `x-mcp-header` (SEP-2243): arguments that a tool wants mirrored in `Mcp-Param-…`
 //! headers, so that servers and proxies can route without reading the body. Pure.
 //! The catalogue compiles a tool's schema once; a schema that breaks the rules makes
-//! the tool unusable over HTTP in the modern era, and the error says why.
+//! the tool unusable over HTTP in the modern era, and the error says why. The front
+//! checks with the same rules what its own clients send.
 
 use std::collections::HashSet;
 
@@ -53,11 +54,47 @@ impl ParamHeaders {
     pub fn headers(&self, arguments: &[u8]) -> Vec<(String, String)> {
         let mut out = Vec::new();
         for header in &self.0 {
-            if let Some(text) = value_at(arguments, &header.path) {
-                out.push((header.name.clone(), encode::value(&text).into_owned()));
+            if let Some(value) = value_at(arguments, &header.path) {
+                out.push((header.name.clone(), encode::value(value.text()).into_owned()));
             }
         }
         out
+    }
+
+    /// Whether the headers of a call say what its `arguments` (a JSON object) say. `header` looks one
+    /// up by name, and fails when it has no one value.
+    ///
+    /// # Errors
+    /// The first header that is missing, unreadable, or says something else, as text for its sender.
+    pub fn agree<'a, E>(
+        &self,
+        arguments: &[u8],
+        header: impl Fn(&str) -> Result<Option<&'a str>, E>,
+    ) -> Result<(), String> {
+        for ParamHeader { path, name } in &self.0 {
+            let place = path.join(".");
+            let given = header(name)
+                .map_err(|_| format!("{name} is there more than once, or holds bytes that are no ASCII"))?;
+            match (given, value_at(arguments, path)) {
+                (None, None) => {}
+                (None, Some(_)) => {
+                    return Err(format!("{name} is missing: it must repeat the argument {place}"));
+                }
+                (Some(_), None) => {
+                    return Err(format!(
+                        "{name} is there, but the argument {place} is not, or has no text that a header could repeat"
+                    ));
+                }
+                (Some(given), Some(value)) => {
+                    let given = encode::unwrapped(given)
+                        .ok_or_else(|| format!("{name} is not Base64 of UTF-8 between =?base64? and ?="))?;
+                    if !value.is(&given) {
+                        return Err(format!("{name} is not the argument {place}"));
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -165,8 +202,28 @@ fn is_token_byte(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b)
 }
 
-/// The primitive at `path`, as header text; integers as the caller wrote them.
-fn value_at(arguments: &[u8], path: &[String]) -> Option<String> {
+/// A primitive argument, as header text.
+enum Mirrored {
+    /// As it is.
+    Text(String),
+    /// Integers as the caller wrote them.
+    Number(String),
+}
+
+impl Mirrored {
+    fn text(&self) -> &str {
+        let (Self::Text(text) | Self::Number(text)) = self;
+        text
+    }
+
+    /// Whether a header says the same; numbers may be written in another way.
+    fn is(&self, given: &str) -> bool {
+        given == self.text() || matches!(self, Self::Number(text) if number(given) == *text)
+    }
+}
+
+/// The primitive at `path`.
+fn value_at(arguments: &[u8], path: &[String]) -> Option<Mirrored> {
     let mut raw: Box<RawValue> = serde_json::from_slice(arguments).ok()?;
     for key in path {
         // The last one counts when a key is repeated, as for every JSON reader that we know of.
@@ -176,9 +233,9 @@ fn value_at(arguments: &[u8], path: &[String]) -> Option<String> {
     }
     let text = raw.get().trim();
     match text.as_bytes().first()? {
-        b'"' => serde_json::from_str(text).ok(),
-        b't' | b'f' => Some(text.to_owned()),
-        b'-' | b'0'..=b'9' => Some(number(text)),
+        b'"' => serde_json::from_str(text).ok().map(Mirrored::Text),
+        b't' | b'f' => Some(Mirrored::Text(text.to_owned())),
+        b'-' | b'0'..=b'9' => Some(Mirrored::Number(number(text))),
         _ => None,
     }
 }
@@ -299,7 +356,70 @@ mod tests {
         }
     }
 
+    fn agrees(kind: &str, arguments: &str, header: Result<Option<&str>, ()>) -> Result<(), String> {
+        let p = format!(r#"{{"a":{{"type":"{kind}","x-mcp-header":"A"}},"b":{{"type":"string"}}}}"#);
+        let headers = ParamHeaders::of_schema(schema(&p).as_bytes()).unwrap();
+        headers.agree(arguments.as_bytes(), |name| if name == "Mcp-Param-A" { header } else { Ok(None) })
+    }
+
+    #[test]
+    fn what_a_client_mirrors_must_be_there_and_say_what_the_arguments_say() {
+        let good = [
+            ("string", r#"{"a":"Hello"}"#, Some("Hello")),
+            ("string", r#"{"a":"Hello"}"#, Some("=?base64?SGVsbG8=?=")),
+            ("string", r#"{"a":"SGVsbG8="}"#, Some("SGVsbG8=")),
+            ("string", r#"{"a":"=?base64?SGVsbG8="}"#, Some("=?base64?SGVsbG8=")),
+            ("string", r#"{"a":"M\u00fcnchen"}"#, Some("=?base64?TcO8bmNoZW4=?=")),
+            ("string", r#"{"a":""}"#, Some("")),
+            ("string", r#"{"a":null}"#, None),
+            ("string", r#"{"b":"x"}"#, None),
+            ("string", "", None),
+            ("integer", r#"{"a":42}"#, Some("42")),
+            ("integer", r#"{"a":42.0}"#, Some("42")),
+            ("integer", r#"{"a":42}"#, Some("42.0")),
+            ("number", r#"{"a":1.5}"#, Some("1.5")),
+            ("boolean", r#"{"a":true}"#, Some("true")),
+        ];
+        for (kind, arguments, header) in good {
+            assert_eq!(agrees(kind, arguments, Ok(header)), Ok(()), "{arguments} {header:?}");
+        }
+        let bad = [
+            ("string", r#"{"a":"Hello"}"#, Some("=?base64?SGVsbG8?="), "not Base64"),
+            ("string", r#"{"a":"Hello"}"#, Some("=?base64?SGVs!!!bG8=?="), "not Base64"),
+            ("string", r#"{"a":"Hello"}"#, Some("=?base64?/w==?="), "not Base64"),
+            ("string", r#"{"a":"Hello"}"#, Some("SGVsbG8="), "is not the argument a"),
+            ("string", r#"{"a":"Hello"}"#, Some("hello"), "is not the argument a"),
+            ("string", r#"{"a":"Hello"}"#, None, "is missing"),
+            ("string", r#"{"a":""}"#, None, "is missing"),
+            ("string", r#"{"a":null}"#, Some("null"), "is there, but"),
+            ("string", r#"{"a":["x"]}"#, Some("x"), "is there, but"),
+            ("string", "{}", Some("x"), "is there, but"),
+            ("integer", r#"{"a":42}"#, Some("43"), "is not the argument a"),
+            ("integer", r#"{"a":123456789012345678901}"#, Some("123456789012345678902"), "is not"),
+            ("boolean", r#"{"a":true}"#, Some("True"), "is not the argument a"),
+            ("string", r#"{"a":"42"}"#, Some("42.0"), "is not the argument a"),
+        ];
+        for (kind, arguments, header, want) in bad {
+            let error = agrees(kind, arguments, Ok(header)).unwrap_err();
+            assert!(error.contains(want) && error.contains("Mcp-Param-A"), "{arguments} {header:?}: {error}");
+        }
+        assert!(agrees("string", r#"{"a":"x"}"#, Err(())).unwrap_err().contains("more than once"));
+    }
+
     proptest! {
+        #[test]
+        fn headers_that_we_make_agree_with_their_arguments(text in ".*", n in any::<f64>()) {
+            let properties = r#"{"a":{"type":"string","x-mcp-header":"A"},"n":{"type":"number","x-mcp-header":"N"}}"#;
+            let arguments = serde_json::json!({ "a": text, "n": n }).to_string();
+            let made = headers(properties, &arguments);
+            let compiled = ParamHeaders::of_schema(schema(properties).as_bytes()).unwrap();
+            let look = |name: &str| {
+                let found = made.iter().find(|(key, _)| key == name);
+                Ok::<_, ()>(found.map(|(_, value)| value.as_str()))
+            };
+            prop_assert_eq!(compiled.agree(arguments.as_bytes(), look), Ok(()));
+        }
+
         #[test]
         fn any_string_argument_gives_a_legal_header(text in ".*") {
             let arguments = serde_json::json!({ "a": text }).to_string();
