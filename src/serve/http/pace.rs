@@ -1,10 +1,10 @@
-//! The limit of requests of one identity, whatever sessions it has: the generic cell rate algorithm
-//! as plain values, by the time that is passed in.
+//! The limit of requests of one identity, whatever sessions it has: one throttle of the house for each.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::config::spec::Rate;
+use crate::runtime::Throttle;
 use crate::serve::Identity;
 use crate::time::Monotonic;
 
@@ -13,7 +13,15 @@ const IDENTITIES_MAX: usize = 256;
 
 /// What each identity has used.
 #[derive(Debug, Default)]
-pub struct Pace(BTreeMap<Identity, Monotonic>);
+pub struct Pace(BTreeMap<Identity, Used>);
+
+#[derive(Debug)]
+struct Used {
+    rate: Rate,
+    throttle: Throttle,
+    /// Since then its burst is whole again, if nothing more came.
+    whole_at: Monotonic,
+}
 
 impl Pace {
     /// Takes one request.
@@ -21,18 +29,17 @@ impl Pace {
     /// # Errors
     /// How long to wait.
     pub fn take(&mut self, who: &Identity, rate: Rate, now: Monotonic) -> Result<(), Duration> {
-        let step = Duration::from_secs(1) / rate.per_second.max(1);
-        let room = step * (if rate.burst == 0 { rate.per_second } else { rate.burst }).max(1);
         if self.0.len() >= IDENTITIES_MAX && !self.0.contains_key(who) {
-            self.0.retain(|_, full_at| *full_at > now);
+            self.0.retain(|_, used| used.whole_at > now);
         }
-        // When the burst is whole again, if nothing more comes.
-        let full_at = self.0.get(who).copied().unwrap_or(now).max(now) + step;
-        let over = full_at.since(now + room);
-        if over > Duration::ZERO {
-            return Err(over);
+        let fresh = || Used { rate, throttle: Throttle::new(rate), whole_at: now };
+        let used = self.0.entry(who.clone()).or_insert_with(fresh);
+        if used.rate != rate {
+            *used = fresh();
         }
-        self.0.insert(who.clone(), full_at);
+        used.throttle.take()?;
+        let burst = if rate.burst == 0 { rate.per_second } else { rate.burst };
+        used.whole_at = now + Duration::from_secs(1) * burst.max(1) / rate.per_second.max(1);
         Ok(())
     }
 }
@@ -41,24 +48,49 @@ impl Pace {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_burst_passes_the_next_one_is_told_when_and_nobody_else_waits() {
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_passes_the_next_one_is_told_when_and_nobody_else_waits() {
         let mut pace = Pace::default();
         let rate = Rate { per_second: 10, burst: 3 };
         let me = Identity::SameUser;
-        let mut now = Monotonic::base();
+        let take = |pace: &mut Pace, who: &Identity| pace.take(who, rate, Monotonic::now());
         for _ in 0..3 {
-            assert_eq!(pace.take(&me, rate, now), Ok(()));
+            assert_eq!(take(&mut pace, &me), Ok(()));
         }
-        assert_eq!(pace.take(&me, rate, now), Err(Duration::from_millis(100)));
-        assert_eq!(pace.take(&Identity::Token("ci".into()), rate, now), Ok(()));
-        now = now + Duration::from_millis(100);
-        assert_eq!(pace.take(&me, rate, now), Ok(()));
-        assert!(pace.take(&me, rate, now).is_err());
-        now = now + Duration::from_secs(60);
+        assert_eq!(take(&mut pace, &me), Err(Duration::from_millis(100)));
+        assert_eq!(take(&mut pace, &Identity::Token("ci".into())), Ok(()));
+        tokio::time::advance(Duration::from_millis(100)).await;
+        assert_eq!(take(&mut pace, &me), Ok(()));
+        assert!(take(&mut pace, &me).is_err());
+        tokio::time::advance(Duration::from_secs(60)).await;
         for _ in 0..3 {
-            assert_eq!(pace.take(&me, rate, now), Ok(()));
+            assert_eq!(take(&mut pace, &me), Ok(()));
         }
-        assert!(pace.take(&me, rate, now).is_err());
+        assert!(take(&mut pace, &me).is_err());
+        let wider = Rate { per_second: 10, burst: 9 };
+        assert_eq!(
+            pace.take(&me, wider, Monotonic::now()),
+            Ok(()),
+            "a limit that was changed counts at once"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_who_used_nothing_lately_are_forgotten_before_others_are() {
+        let mut pace = Pace::default();
+        let rate = Rate { per_second: 1, burst: 2 };
+        let take = |pace: &mut Pace, n: usize| {
+            pace.take(&Identity::Token(format!("t{n}").as_str().into()), rate, Monotonic::now())
+        };
+        for n in 0..IDENTITIES_MAX {
+            assert_eq!(take(&mut pace, n), Ok(()));
+        }
+        tokio::time::advance(Duration::from_secs(2)).await;
+        for _ in 0..2 {
+            assert_eq!(take(&mut pace, 0), Ok(()));
+        }
+        assert_eq!(take(&mut pace, IDENTITIES_MAX), Ok(()));
+        assert_eq!(pace.0.len(), 2);
+        assert!(take(&mut pace, 0).is_err(), "its use is remembered");
     }
 }
