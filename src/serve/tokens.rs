@@ -331,17 +331,24 @@ impl TokenBook {
         self.named.iter().any(|known| known.expires.is_some())
     }
 
-    /// Whose token it is. All are compared, whichever it is.
+    /// Whose token it is. Time says nothing about a token that is nearly right: what is compared is the
+    /// hash of what was shown, so neither its length nor how much of it fits is seen in here (hashing takes
+    /// as long as the shown text is, which its sender knows); of each hash all bytes are compared, and all
+    /// tokens are, whichever fits.
     pub fn find(&self, print: &Fingerprint, now: SystemTime) -> Option<Caller> {
+        self.look(now, |known| same(known, print))
+    }
+
+    fn look(&self, now: SystemTime, mut fits: impl FnMut(&Fingerprint) -> bool) -> Option<Caller> {
         let mut found = None;
         for known in &self.named {
             let counts = known.expires.is_none_or(|until| now < until);
-            if same(&known.fingerprint, print) && counts {
+            if fits(&known.fingerprint) && counts {
                 found = Some(known.caller.clone());
             }
         }
         match &self.own {
-            Some(own) if same(own, print) => Some(Caller::same_user()),
+            Some(own) if fits(own) => Some(Caller::same_user()),
             _ => found,
         }
     }

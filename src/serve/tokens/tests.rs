@@ -38,6 +38,42 @@ fn a_token_is_shown_once_kept_as_a_hash_and_carries_its_terms() {
 }
 
 #[test]
+fn whatever_is_shown_is_compared_with_every_token_in_whole_hashes() {
+    let (_keep, home) = home();
+    let ends = TokenTerms { expires: Some(NOW + Duration::from_secs(1)), ..TokenTerms::default() };
+    let expired = add(&home, "old", &ends, NOW).unwrap();
+    let first = add(&home, "a", &TokenTerms::default(), NOW).unwrap();
+    let last = add(&home, "z", &TokenTerms::default(), NOW).unwrap();
+    let book = TokenBook::load(&home).unwrap();
+    let own = own(&home).unwrap();
+    let near = format!("{}x", &first[..first.len() - 1]);
+    let long = first.repeat(1000);
+    let now = NOW + Duration::from_secs(5);
+    for (shown, counts) in [
+        (first.as_str(), true),
+        (&last, true),
+        (&own, true),
+        (&expired, false),
+        (&near, false),
+        (&first[..20], false),
+        (&long, false),
+        ("", false),
+    ] {
+        let print = fingerprint(shown);
+        let mut compared = Vec::new();
+        let found = book.look(now, |known| {
+            compared.push(*known);
+            same(known, &print)
+        });
+        assert_eq!(found.is_some(), counts, "{shown}");
+        compared.sort_unstable();
+        let mut all = [&expired, &first, &last, &own].map(|token| fingerprint(token)).to_vec();
+        all.sort_unstable();
+        assert_eq!(compared, all, "{shown}");
+    }
+}
+
+#[test]
 fn names_are_unique_and_a_removed_token_counts_no_more() {
     let (_keep, home) = home();
     let token = add(&home, "ci", &TokenTerms::default(), NOW).unwrap();
