@@ -35,12 +35,13 @@ pub async fn serve(ctx: &Ctx, args: &ServeArgs) -> Result<Done, Failure> {
     {
         return Ok(done);
     }
+    let bound = if args.is_http() { Some(serve_http::bind(ctx, args).await?) } else { None };
     let builtins = Builtins::default();
     let host = Host::start(plan(ctx, args, &builtins))
         .await
         .map_err(|e| Failure::new("internal", Exit::Unavailable, e.to_string()))?;
-    if args.is_http() {
-        let outcome = serve_http::over_http(ctx, args, &host, only).await;
+    if let Some(bound) = bound {
+        let outcome = serve_http::over_http(ctx, args, bound, &host, only).await;
         tokio::select! {
             biased;
             () = interrupted() => {}

@@ -27,7 +27,7 @@ pub struct ServeArgs {
     /// The port for HTTP (http.port, 8931); 0 takes a free one
     #[arg(long, value_name = "N")]
     pub mcp_port: Option<u16>,
-    /// The address for HTTP: 127.0.0.1 (default), localhost for both loopbacks, or another
+    /// The address for HTTP (http.host, 127.0.0.1); localhost for both loopbacks
     #[arg(long, value_name = "H")]
     pub mcp_host: Option<String>,
     /// Let other machines reach it; they need a token

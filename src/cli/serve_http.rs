@@ -11,17 +11,23 @@ use super::failure::Failure;
 use super::serve::{Reloads, reload};
 use super::serve_args::ServeArgs;
 use super::session::interrupted;
-use crate::serve::http::{self, BindError, ENDPOINT, HttpFront, HttpLimits, HttpPlan, Served};
+use crate::serve::http::{self, BindError, Bound, ENDPOINT, HttpFront, HttpLimits, HttpPlan, Served};
 use crate::serve::{Globs, Host, tokens};
+
+/// Reads the tokens and takes the port: what can't be had is told before a server is started.
+pub async fn bind(ctx: &Ctx, args: &ServeArgs) -> Result<Bound, Failure> {
+    HttpFront::bind(plan(ctx, args)?).await.map_err(|error| refused(&error))
+}
 
 /// Serves over HTTP.
 pub async fn over_http(
     ctx: &Ctx,
     args: &ServeArgs,
+    bound: Bound,
     host: &Arc<Host>,
     only: Option<Globs>,
 ) -> Result<Done, Failure> {
-    let front = HttpFront::start(plan(ctx, args, host, only)?).await.map_err(|error| refused(&error))?;
+    let front = bound.serve(Arc::new(Served { host: host.clone(), only }));
     for at in front.addresses() {
         // Whoever started it without a port has to learn which one it is.
         let _ = writeln!(std::io::stderr(), "Serving MCP at http://{at}{ENDPOINT}");
@@ -50,13 +56,12 @@ pub async fn over_http(
     outcome
 }
 
-fn plan(ctx: &Ctx, args: &ServeArgs, host: &Arc<Host>, only: Option<Globs>) -> Result<HttpPlan, Failure> {
+fn plan(ctx: &Ctx, args: &ServeArgs) -> Result<HttpPlan, Failure> {
     let settings = &ctx.loaded.settings.serve;
-    let name = args.mcp_host.as_deref().unwrap_or("127.0.0.1");
+    let name = args.mcp_host.as_deref().unwrap_or(&settings.http_host);
     let addresses =
         http::addresses(name, args.allow_remote, args.no_auth).map_err(|error| refused(&error))?;
     Ok(HttpPlan {
-        core: Arc::new(Served { host: host.clone(), only }),
         addresses,
         port: args.mcp_port.unwrap_or(settings.http_port),
         hosts: settings.http_hosts.clone(),

@@ -186,6 +186,8 @@ pub enum Kind {
     Texts,
     /// An absolute http or https URL, or nothing.
     Url,
+    /// An address to listen on, or `localhost`.
+    Address,
     /// Where a secret is to be had, `${secret:NAME}` or `${VAR}`, or nothing; never the secret itself.
     Reference,
 }
@@ -290,7 +292,13 @@ impl HostKey {
                 self.texts(texts(items).ok_or_else(|| "must be a list of strings".to_owned())?)
             }
             (
-                Kind::Word(_) | Kind::Duration | Kind::Interval | Kind::Bytes | Kind::Url | Kind::Reference,
+                Kind::Word(_)
+                | Kind::Duration
+                | Kind::Interval
+                | Kind::Bytes
+                | Kind::Url
+                | Kind::Address
+                | Kind::Reference,
                 Value::String(word),
             ) => self.check_text(word),
             _ => Err(format!("must be {}, not {}", self.wanted(), super::fields::kind(value))),
@@ -320,11 +328,12 @@ impl HostKey {
             Kind::Count { .. } => self.whole(text.parse().map_err(|_| format!("must be {}", self.wanted()))?),
             Kind::Bytes => self.whole(duration::bytes_from_word(text)?),
             Kind::Url if text.is_empty() || is_web_url(text) => Ok(Setting::Text(text.to_owned())),
+            Kind::Address if is_address(text) => Ok(Setting::Text(text.to_owned())),
             // What is wrong may be the secret itself: it is not shown.
             Kind::Reference if text.is_empty() || expand::reads(text).len() == 1 => {
                 Ok(Setting::Text(text.to_owned()))
             }
-            Kind::Url | Kind::Reference => Err(format!("must be {}", self.wanted())),
+            Kind::Url | Kind::Address | Kind::Reference => Err(format!("must be {}", self.wanted())),
             Kind::Variables | Kind::Folders | Kind::Paths | Kind::Texts => {
                 let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
                 self.texts(items.map(str::to_owned).collect())
@@ -370,6 +379,7 @@ impl HostKey {
             Kind::Paths => "a list of patterns of absolute paths".into(),
             Kind::Texts => "a list of strings".into(),
             Kind::Url => "an absolute http or https URL without credentials".into(),
+            Kind::Address => "an IP address, or localhost for both loopbacks".into(),
             Kind::Reference => "a reference such as ${secret:NAME}, not the secret itself".into(),
         }
     }
@@ -411,6 +421,12 @@ fn is_path_glob(text: &str) -> bool {
 pub fn path_glob(text: &str) -> Option<globset::GlobMatcher> {
     let glob = globset::GlobBuilder::new(text).literal_separator(true).build();
     glob.ok().map(|glob| glob.compile_matcher())
+}
+
+/// No name but this one is looked up: an address is what it says.
+fn is_address(text: &str) -> bool {
+    let literal = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+    text.eq_ignore_ascii_case("localhost") || literal.parse::<core::net::IpAddr>().is_ok()
 }
 
 /// A URL of the web, without a name or password in it.

@@ -29,13 +29,11 @@ const LOG_WORDS: [(&str, LogLevel); 6] = [
     ("debug", LogLevel::Debug),
     ("trace", LogLevel::Trace),
 ];
-
 const MODE_WORDS: [(&str, Mode); 4] =
     [("plan", Mode::Plan), ("safe", Mode::Safe), ("readonly", Mode::ReadOnly), ("auto", Mode::Auto)];
 const CHECK_WORDS: [(&str, SpawnCheck); 2] = [("safe", SpawnCheck::Safe), ("always", SpawnCheck::Always)];
 const SERVE_APPROVAL_WORDS: [(&str, ServeApproval); 2] =
     [("elicitation", ServeApproval::Elicitation), ("client", ServeApproval::Client)];
-
 const BUILTINS_WORDS: [(&str, BuiltinsChoice); 4] = [
     ("auto", BuiltinsChoice::Auto),
     ("all", BuiltinsChoice::All),
@@ -402,6 +400,10 @@ pub const HOST_KEYS: &[HostKey] = &[
         |s| s.serve.rate.map_or(0, |rate| u64::from(rate.burst)),
         |t, v| t.serve.rate = rate(t.serve.rate.map_or(0, |rate| rate.per_second), small(*v))
     ),
+    host_key!("http.host", Kind::Address, ProjectRule::Never, Text, |s| s.serve.http_host.clone(), |t, v| t
+        .serve
+        .http_host
+        .clone_from(v)),
     host_key!(
         "http.port",
         Kind::Count { min: 0, max: 65_535 },

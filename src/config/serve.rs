@@ -43,6 +43,8 @@ pub struct ServeSettings {
     pub sessions_max: usize,
     /// `serve.session_idle`: after that time without use, a session over HTTP is ended.
     pub session_idle: Duration,
+    /// `http.host`: an address, or `localhost` for both loopbacks.
+    pub http_host: String,
     /// `http.port`; 0 takes a free one.
     pub http_port: u16,
     /// `http.hosts`: further names by which the host may be reached over HTTP.
@@ -69,6 +71,7 @@ impl Default for ServeSettings {
             body_max: 16 << 20,
             sessions_max: 256,
             session_idle: Duration::from_secs(30 * 60),
+            http_host: "127.0.0.1".to_owned(),
             http_port: 8931,
             http_hosts: Vec::new(),
             http_origins: Vec::new(),

@@ -146,3 +146,47 @@ fn a_hangup_reads_the_configuration_again() {
     drop(to);
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
+
+/// A server that leaves a mark when it is started.
+fn marking(home: &Home) -> std::path::PathBuf {
+    let mark = home.project().join("started");
+    let args = json!(["-c", "touch \"$0\"; exec cat", mark]);
+    home.user(&json!({"mcpServers": {"m": {"command": "/bin/sh", "args": args}}}).to_string());
+    mark
+}
+
+#[test]
+fn a_port_in_use_and_tokens_that_can_not_be_used_are_told_before_a_server_is_started() {
+    let home = Home::new();
+    let mark = marking(&home);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let ran = home.run(&["--mcp-http", "--mcp-port", &port]);
+    assert!(ran.code != 0 && ran.stderr.contains(&port) && ran.stderr.contains("--mcp-port"), "{ran:?}");
+    let ran = home.run_env(&[("CALLBOARD_HTTP_HOST", "0.0.0.0")], &["--mcp-http", "--mcp-port", "0"]);
+    assert!(ran.code != 0 && ran.stderr.contains("--allow-remote"), "{ran:?}");
+    std::fs::write(home.home().join("tokens.json"), "{}").unwrap();
+    let ran = home.run(&["--mcp-http", "--mcp-port", "0"]);
+    assert!(ran.code != 0 && ran.stderr.contains("tokens.json"), "{ran:?}");
+    assert!(!mark.exists(), "a server was started");
+}
+
+#[test]
+fn where_it_listens_is_a_setting_and_the_address_is_told() {
+    let home = Home::new();
+    let mark = marking(&home);
+    let mut child = home
+        .command(&["--mcp-http", "--mcp-port", "0"])
+        .env("CALLBOARD_HTTP_HOST", "127.0.0.2")
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let told = lines.find(|line| line.contains("Serving MCP at http://127.0.0.2:")).unwrap();
+    let (_, at) = told.split_once("http://").unwrap();
+    assert!(std::net::TcpStream::connect(at.strip_suffix("/mcp").unwrap()).is_ok(), "{told}");
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    lines.for_each(drop);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(mark.exists());
+}

@@ -1,4 +1,4 @@
-//! Where the front listens: which addresses `--mcp-host` means, and what to say when one is taken.
+//! Where the front listens: which addresses `--mcp-host` or `http.host` means, and what to say when one is taken.
 
 use std::fmt;
 use std::io;
@@ -11,7 +11,7 @@ use super::peer;
 /// Why the front can't listen.
 #[derive(Debug)]
 pub enum BindError {
-    /// `--mcp-host` is neither an address nor `localhost`.
+    /// It is neither an address nor `localhost`.
     Name(String),
     /// Other machines could reach it, and that was not asked for.
     Remote(IpAddr),

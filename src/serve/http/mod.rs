@@ -59,8 +59,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// What the front is started with.
 #[derive(Debug)]
 pub struct HttpPlan {
-    /// The host.
-    pub core: Arc<dyn Core>,
     /// Where to listen, from [`addresses`].
     pub addresses: Vec<IpAddr>,
     /// With which port; 0 takes a free one.
@@ -86,12 +84,24 @@ pub struct HttpFront {
     tasks: Vec<task::Owned>,
 }
 
+/// A front whose port and tokens are there, and which answers nobody yet: what fails, fails before any
+/// server is started for it.
+#[derive(Debug)]
+pub struct Bound {
+    listeners: Vec<TcpListener>,
+    addresses: Vec<SocketAddr>,
+    names: Names,
+    gate: Arc<Gate>,
+    limits: HttpLimits,
+}
+
 impl HttpFront {
-    /// Listens, and answers from then on.
+    /// Reads the tokens and takes the port.
     ///
     /// # Errors
     /// When it can't listen, or the tokens can't be used.
-    pub async fn start(plan: HttpPlan) -> Result<Self, BindError> {
+    pub async fn bind(plan: HttpPlan) -> Result<Bound, BindError> {
+        let gate = Arc::new(Gate::new(plan.home, plan.open).map_err(BindError::Tokens)?);
         let listeners = bind::listen(&plan.addresses, plan.port).await?;
         let addresses: Vec<SocketAddr> = listeners.iter().filter_map(|l| l.local_addr().ok()).collect();
         let names = Names {
@@ -100,18 +110,10 @@ impl HttpFront {
             hosts: plan.hosts,
             origins: plan.origins,
         };
-        let gate = Arc::new(Gate::new(plan.home, plan.open).map_err(BindError::Tokens)?);
         if plan.open {
             tracing::warn!("--no-auth: every program of every user of this machine can use this host");
         }
-        let places = Arc::new(Semaphore::new(plan.limits.connections_max));
-        let front = Front::new(plan.core, names, gate, plan.limits);
-        let mut tasks: Vec<task::Owned> = listeners
-            .into_iter()
-            .map(|listener| task::spawn(accept(listener, front.clone(), places.clone())))
-            .collect();
-        tasks.push(task::spawn(sweep(front.clone())));
-        Ok(Self { front, addresses, places, tasks })
+        Ok(Bound { listeners, addresses, names, gate, limits: plan.limits })
     }
 
     /// Where it listens.
@@ -141,6 +143,21 @@ impl HttpFront {
         // Connections close by themselves, having written what was ready.
         let all = u32::try_from(self.front.limits.connections_max).unwrap_or(u32::MAX);
         let _ = tokio::time::timeout(CLOSING, self.places.acquire_many(all)).await;
+    }
+}
+
+impl Bound {
+    /// Answers from now on.
+    pub fn serve(self, core: Arc<dyn Core>) -> HttpFront {
+        let places = Arc::new(Semaphore::new(self.limits.connections_max));
+        let front = Front::new(core, self.names, self.gate, self.limits);
+        let mut tasks: Vec<task::Owned> = self
+            .listeners
+            .into_iter()
+            .map(|listener| task::spawn(accept(listener, front.clone(), places.clone())))
+            .collect();
+        tasks.push(task::spawn(sweep(front.clone())));
+        HttpFront { front, addresses: self.addresses, places, tasks }
     }
 }
 

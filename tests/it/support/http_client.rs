@@ -11,7 +11,6 @@ use tokio::net::TcpStream;
 /// A front on this host, on a free port, for the same user.
 pub async fn front(host: &Arc<Host>, change: impl FnOnce(&mut HttpPlan)) -> HttpFront {
     let mut plan = HttpPlan {
-        core: Arc::new(Served { host: host.clone(), only: None }),
         addresses: vec!["127.0.0.1".parse().unwrap()],
         port: 0,
         hosts: Vec::new(),
@@ -21,7 +20,7 @@ pub async fn front(host: &Arc<Host>, change: impl FnOnce(&mut HttpPlan)) -> Http
         limits: HttpLimits::default(),
     };
     change(&mut plan);
-    HttpFront::start(plan).await.unwrap()
+    HttpFront::bind(plan).await.unwrap().serve(Arc::new(Served { host: host.clone(), only: None }))
 }
 
 /// One answer.
