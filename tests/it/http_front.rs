@@ -178,6 +178,51 @@ async fn modern_requests_need_no_session_and_headers_that_say_what_the_body_says
     assert_eq!(front.sessions(), 0);
 }
 
+/// A server whose tool wants its region mirrored in a header.
+fn mirroring(message: &Value, wire: &Pipe) {
+    if method_of(message) != "tools/list" {
+        return echo(message, wire);
+    }
+    let tool = json!({"name": "echo", "inputSchema": {"type": "object", "properties": {
+        "text": {"type": "string"}, "region": {"type": "string", "x-mcp-header": "Region"},
+    }}});
+    wire.result(message, &json!({ "tools": [tool] }).to_string());
+}
+
+#[tokio::test]
+async fn arguments_that_a_tool_wants_mirrored_must_be_in_their_headers_as_in_the_body() {
+    let tape = Tape::default();
+    let host = host(Fleet::default().with(spec("s"), tape.of(mirroring)), |_| {}).await;
+    let front = front(&host, |_| {}).await;
+    let mut wire = Wire::open(&front).await;
+    let table: [(&[(&str, &str)], Value, u16); 7] = [
+        (&[("Mcp-Param-Region", "eu")], json!({"text": "t", "region": "eu"}), 200),
+        (&[("mcp-param-region", "=?base64?ZXU=?=")], json!({"text": "t", "region": "eu"}), 200),
+        (&[], json!({"text": "t"}), 200),
+        (&[], json!({"text": "t", "region": "eu"}), 400),
+        (&[("Mcp-Param-Region", "us")], json!({"text": "t", "region": "eu"}), 400),
+        (&[("Mcp-Param-Region", "eu")], json!({"text": "t"}), 400),
+        (&[("Mcp-Param-Region", "=?base64?ZXU?=")], json!({"text": "t", "region": "eu"}), 400),
+    ];
+    for (more, arguments, status) in table {
+        let body = modern(1, "tools/call", json!({"name": "s__echo", "arguments": arguments}));
+        let mut headers = mirrored("tools/call", Some("s__echo"));
+        headers.extend_from_slice(more);
+        let answer = wire.post(&headers, &body).await;
+        assert_eq!(answer.status, status, "{more:?} {body}: {answer:?}");
+        if status == 400 {
+            let error = &answer.json()["error"];
+            assert_eq!(error["code"], -32020);
+            assert!(error["message"].as_str().unwrap().contains("Mcp-Param-Region"), "{error}");
+        }
+    }
+    assert_eq!(tape.received("tools/call").len(), 3, "what was refused reached no server");
+    let old = wire.session("2025-11-25").await;
+    let body =
+        request(1, "tools/call", json!({"name": "s__echo", "arguments": {"text": "t", "region": "eu"}}));
+    assert_eq!(wire.post(&[("Mcp-Session-Id", &old)], &body).await.status, 200, "the old era has none");
+}
+
 #[tokio::test]
 async fn closing_the_stream_cancels_a_modern_request_and_not_a_legacy_one() {
     let (_host, front, tape) = serving().await;
@@ -311,14 +356,14 @@ async fn large_heads_and_bodies_chunk_bombs_and_pipelines_are_bounded() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_sends_its_head_or_body_drop_by_drop_is_let_go() {
     let host = host(Fleet::default().with(spec("s"), echo), |_| {}).await;
-    let front = front(&host, |_| {}).await;
+    let front = front(&host, |plan| plan.open = true).await;
     let mut wire = Wire::open(&front).await;
     wire.write("GET /healthz HTTP/1.1\r\nHost: loc").await;
     assert!(wire.closed().await);
     let mut wire = Wire::open(&front).await;
     wire.write("POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{")
         .await;
-    assert!([408, 401].contains(&wire.head().await.status));
+    assert_eq!(wire.head().await.status, 408);
     until("both are let go", || front.connections() == 0).await;
 }
 

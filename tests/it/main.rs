@@ -38,6 +38,7 @@ mod freshness;
 mod handshake;
 mod http;
 mod http_front;
+mod http_hostile;
 mod idling;
 mod isolation;
 mod keeping;

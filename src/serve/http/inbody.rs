@@ -78,3 +78,54 @@ fn too_large(body_max: usize) -> Reply {
     let text = format!("the message has more than {body_max} bytes (serve.body_max)");
     reply::refusal(StatusCode::PAYLOAD_TOO_LARGE, b"null", -32600, &text)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use http_body::Frame;
+    use tokio::time::Interval;
+
+    use super::*;
+
+    /// So many bytes, one after each pause.
+    struct Drops(Interval, usize);
+
+    impl Body for Drops {
+        type Data = Bytes;
+        type Error = std::convert::Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+            if self.1 == 0 {
+                return Poll::Ready(None);
+            }
+            self.0.poll_tick(cx).map(|_| {
+                self.1 -= 1;
+                Some(Ok(Frame::data(Bytes::from_static(b"x"))))
+            })
+        }
+    }
+
+    /// How a body of that many bytes ends that comes with such pauses, and after how long.
+    async fn dripping(pause: Duration, bytes: usize) -> (Result<usize, StatusCode>, Duration) {
+        let begun = Monotonic::now();
+        let ticks = tokio::time::interval_at((begun + pause).into_tokio(), pause);
+        let shared = Arc::new(Semaphore::new(100));
+        let read = read(Drops(ticks, bytes), 1000, &shared).await;
+        assert_eq!(shared.available_permits(), 100, "what was held is given back");
+        (read.map(|body| body.len()).map_err(|refusal| refusal.status()), Monotonic::now().since(begun))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_stops_or_comes_drop_by_drop_is_refused_with_408_in_bounded_time() {
+        let late = Err(StatusCode::REQUEST_TIMEOUT);
+        assert_eq!(dripping(PIECE_TIMEOUT * 2, 5).await, (late, PIECE_TIMEOUT));
+        let (outcome, after) = dripping(PIECE_TIMEOUT - Duration::from_secs(1), 99).await;
+        assert_eq!((outcome, after), (late, BODY_TIMEOUT), "drops don't prolong it");
+        assert_eq!(dripping(Duration::from_secs(1), 50).await, (Ok(50), Duration::from_secs(50)));
+    }
+}
