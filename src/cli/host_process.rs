@@ -14,6 +14,7 @@ use super::logging;
 use super::out::Terminal;
 use super::serve::without_ourselves;
 use super::session::interrupted;
+use crate::builtins::Builtins;
 use crate::config::load::{LoadOptions, Loaded, load};
 use crate::config::serve::ServeApproval;
 use crate::runtime::{PinsAt, RuntimePlan};
@@ -90,7 +91,7 @@ impl Planner {
 }
 
 impl Plans for Planner {
-    fn plan(&self, join: &Join) -> Result<Planned, Box<Reply>> {
+    fn plan(&self, join: &Join, builtins: &Builtins) -> Result<Planned, Box<Reply>> {
         let only = match join.only.as_slice() {
             [] => None,
             globs => Some(
@@ -108,16 +109,18 @@ impl Plans for Planner {
         let program = std::env::current_exe().ok();
         let servers = within(without_ourselves(loaded.servers.clone(), program.as_deref()), join);
         let same = Sameness::of(&loaded, &servers, &options.env.to_map());
-        let runtime = RuntimePlan {
+        let mut runtime = RuntimePlan {
             servers,
             guard: self.guard.clone(),
             pins: PinsAt::of(&loaded),
             redaction: self.redaction.clone(),
             ..RuntimePlan::of(&loaded, &options.env)
         };
+        builtins.plan(&loaded, &mut runtime);
+        let host = HostPlan::with(runtime, loaded.settings.serve.clone());
         Ok(Planned {
             same,
-            host: HostPlan::with(runtime, loaded.settings.serve.clone()),
+            host: HostPlan { builtins: builtins.clone(), ..host },
             caller: Caller { only, ..Caller::same_user() },
             frame_max: loaded.settings.limits.frame_max,
             files: loaded.files.iter().map(|file| file.path.clone()).collect(),
@@ -130,7 +133,7 @@ impl Plans for Planner {
             let plans = Self { guard: self.guard.clone(), redaction: self.redaction.clone() };
             let planned = task::blocking(move || {
                 let (options, loaded) = Self::load(&client);
-                plans.plan(&client).map(|planned| (planned, options, loaded))
+                plans.plan(&client, &Builtins::default()).map(|planned| (planned, options, loaded))
             })
             .await;
             match planned {

@@ -24,7 +24,7 @@ impl Client {
     fn start(home: &Home, with: impl FnOnce(&mut Command)) -> Self {
         let mut command = home.command(&["--mcp-serve"]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.env("CALLBOARD_SERVE_LINGER", "200ms");
+        command.env("CALLBOARD_SERVE_LINGER", "200ms").env("CALLBOARD_SERVE_BUILTINS", "none");
         with(&mut command);
         let mut process = command.spawn().unwrap();
         let output = BufReader::new(process.stdout.take().unwrap());
@@ -275,5 +275,30 @@ async fn verbs_act_on_the_running_host_and_what_is_stopped_by_hand_stays_so() {
     until("the file was read again", || servers(&home).is_empty()).await;
     assert_eq!(client.tools(), 0);
     assert_eq!(client.leave(), 0);
+    gone(&home).await;
+}
+
+#[tokio::test]
+async fn the_tools_of_the_host_itself_are_served_by_the_shared_host_too_and_outlive_a_reload() {
+    let home = with_server(&json!({}));
+    let all = |command: &mut Command| _ = command.env("CALLBOARD_SERVE_BUILTINS", "all");
+    let (mut one, mut two) = (Client::ready_with(&home, all), Client::ready_with(&home, all));
+    let mut none = Client::ready(&home);
+    assert!(one.tools() > none.tools());
+    let call = |client: &mut Client, tool: &str, arguments: Value| {
+        let answer = client.ask("tools/call", json!({"name": tool, "arguments": arguments})).unwrap();
+        answer["result"]["structuredContent"].clone()
+    };
+    assert_eq!(call(&mut one, "calculate", json!({"expression": "6*7"}))["value"], "42");
+    let last = call(&mut one, "last_output", json!({}));
+    assert!(last["text"].as_str().unwrap().contains("42"), "{last}");
+    let other = call(&mut two, "last_output", json!({}));
+    assert_eq!(other["text"], Value::Null, "what one client got is nobody else's: {other}");
+    home.run(&["mcp", "reload"]).expect(0);
+    assert_eq!(call(&mut two, "calculate", json!({"expression": "1+1"}))["value"], "2");
+    assert!(call(&mut one, "last_output", json!({}))["text"].as_str().unwrap().contains("42"));
+    for client in [one, two, none] {
+        assert_eq!(client.leave(), 0);
+    }
     gone(&home).await;
 }

@@ -16,6 +16,7 @@ use tokio::sync::{Mutex, Notify};
 use super::hello::{Command, Hello, Join, LINE_MAX, Reply, Wants};
 use super::place::{Claim, Place, is_ours};
 use super::pool::{HouseId, Pool, Sameness};
+use crate::builtins::Builtins;
 use crate::config::spec::EntryState;
 use crate::id::ServerId;
 use crate::serve::client::{Client, Leave};
@@ -52,11 +53,11 @@ pub type Doing<'a> = Pin<Box<dyn Future<Output = Reply> + Send + 'a>>;
 
 /// What the edge that starts the host knows: configurations, and the verbs.
 pub trait Plans: Send + Sync + 'static {
-    /// What a client's configuration comes to now. Reads files; may block.
+    /// What a client's configuration comes to now; `builtins` are those of its house. Reads files; may block.
     ///
     /// # Errors
     /// The refusal that the client is told.
-    fn plan(&self, join: &Join) -> Result<Planned, Box<Reply>>;
+    fn plan(&self, join: &Join, builtins: &Builtins) -> Result<Planned, Box<Reply>>;
     /// Does one thing with the houses.
     fn act<'a>(&'a self, keeper: &'a Arc<Keeper>, command: Command) -> Doing<'a>;
 }
@@ -255,7 +256,8 @@ impl Keeper {
     }
 
     async fn join(self: &Arc<Self>, mut stream: UnixStream, join: Join) -> io::Result<()> {
-        let (planned, join) = match self.planned(join).await {
+        // Those of its house, if it opens one.
+        let (planned, join) = match self.planned(join, Builtins::default()).await {
             Ok(planned) => planned,
             Err(refusal) => return say(&mut stream, &refusal).await,
         };
@@ -279,9 +281,10 @@ impl Keeper {
     }
 
     /// What a configuration comes to, read off the event loop.
-    async fn planned(&self, join: Join) -> Result<(Planned, Join), Box<Reply>> {
+    async fn planned(&self, join: Join, builtins: Builtins) -> Result<(Planned, Join), Box<Reply>> {
         let plans = self.plans.clone();
-        let planned = task::blocking(move || plans.plan(&join).map(|planned| (planned, join))).await;
+        let planned =
+            task::blocking(move || plans.plan(&join, &builtins).map(|planned| (planned, join))).await;
         planned.unwrap_or_else(|| Err(Box::new(Reply::refused("internal", "the host is ending"))))
     }
 
@@ -412,14 +415,14 @@ impl Keeper {
     /// Makes the servers of a house equal to what its clients' files say now. Clients to whom they say
     /// something else than to the first one can't stay together: they are ended, and come anew.
     pub async fn reload_house(&self, id: HouseId) {
-        let members: Vec<(Arc<Client>, Join)> = {
+        let (members, builtins): (Vec<(Arc<Client>, Join)>, Builtins) = {
             let houses = self.houses.lock().await;
             let Some(house) = houses.open.get(&id) else { return };
-            house.members.values().cloned().collect()
+            (house.members.values().cloned().collect(), house.host.builtins().clone())
         };
         let mut first: Option<Planned> = None;
         for (client, join) in members {
-            match self.planned(join).await {
+            match self.planned(join, builtins.clone()).await {
                 Ok((planned, _)) if first.is_none() => first = Some(planned),
                 Ok((planned, _)) if first.as_ref().is_some_and(|first| first.same == planned.same) => {}
                 Ok(_) | Err(_) => client.leave(Leave::Shutdown),

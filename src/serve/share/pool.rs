@@ -12,7 +12,7 @@ use super::union::Wanted;
 use crate::config::child_env::child_env;
 use crate::config::host::{ColorChoice, HostSettings, LogLevel};
 use crate::config::load::Loaded;
-use crate::config::spec::{Entry, EntryState, Scope, ServerSet, ServerSpec, Sharing};
+use crate::config::spec::{Entry, EntryState, Scope, SecretText, ServerSet, ServerSpec, Sharing};
 use crate::id::ServerId;
 use crate::time::Monotonic;
 
@@ -25,6 +25,8 @@ pub struct Sameness {
     servers: Vec<Same>,
     settings: HostSettings,
     root: PathBuf,
+    /// With which the host's own tools search.
+    search_key: Option<SecretText>,
 }
 
 /// What one entry comes to for one client. Equal ones may share a process.
@@ -55,7 +57,7 @@ impl Sameness {
         let settings = HostSettings { log_level, color, ..loaded.settings.clone() };
         let same = |entry: &Entry| Same::of(entry, host_env, &settings.env_passthrough);
         let servers = servers.entries.iter().map(same).collect();
-        Self { servers, settings, root: loaded.project_root.clone() }
+        Self { servers, settings, root: loaded.project_root.clone(), search_key: loaded.search_key.clone() }
     }
 
     /// Whether a server of it is for one client only.
