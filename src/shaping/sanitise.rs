@@ -16,6 +16,9 @@ pub const MARKER: &str = "[marker]";
 /// Rounds until nothing is left; a second one finds at most what the first one uncovered.
 const ROUNDS_MAX: usize = 8;
 
+/// Adds where something of a kind stands in the bytes of a view.
+type Find = fn(&[u8], &mut Vec<Range<usize>>);
+
 /// How much was taken out of a text, or replaced in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Found {
@@ -77,7 +80,7 @@ pub fn sanitise(text: &str) -> (Cow<'_, str>, Found) {
 fn replace(text: &str) -> Option<(String, Found)> {
     let mut spans: Vec<(Range<usize>, &str)> = Vec::new();
     let mut found = Vec::new();
-    let kinds: [(fn(&[u8], &mut Vec<Range<usize>>), _); 2] = [(markers::find, MARKER), (tokens::find, TOKEN)];
+    let kinds: [(Find, _); 2] = [(markers::find, MARKER), (tokens::find, TOKEN)];
     View::each(text, |view| {
         for (find, word) in kinds {
             find(&view.bytes, &mut found);

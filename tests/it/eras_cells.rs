@@ -22,6 +22,20 @@ struct Pair {
 /// With everything that a typed model of the protocol would drop or write another way.
 const ODD: &str = r#""x-new":1.10,"icons":[{"src":"data:,","x":1.10}],"annotations":{"audience":["pets"],"x":1.10},"_meta":{"k":1.10}"#;
 
+/// Acknowledges a `subscriptions/listen`, and reports each resource in it as changed.
+fn follows(message: &Value, wire: &Wire) {
+    let meta = format!(r#"{{"io.modelcontextprotocol/subscriptionId":{}}}"#, message["id"]);
+    let filter = &message["params"]["notifications"];
+    wire.line(format!(
+        r#"{{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{{"_meta":{meta},"notifications":{filter}}}}}"#
+    ));
+    for uri in filter["resourceSubscriptions"].as_array().into_iter().flatten() {
+        wire.line(format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{{"_meta":{meta},"uri":{uri}}}}}"#
+        ));
+    }
+}
+
 /// A server of either era with one of everything.
 fn everything(modern: bool) -> impl Fn(&Value, &Wire) + Send + Sync + 'static {
     move |message: &Value, wire: &Wire| {
@@ -58,20 +72,7 @@ fn everything(modern: bool) -> impl Fn(&Value, &Wire) + Send + Sync + 'static {
             "resources/subscribe" | "resources/unsubscribe" | "logging/setLevel" if !modern => {
                 "{}".to_owned()
             }
-            "subscriptions/listen" if modern => {
-                let meta = format!(r#"{{"io.modelcontextprotocol/subscriptionId":{}}}"#, message["id"]);
-                let filter = &params["notifications"];
-                wire.line(format!(
-                    r#"{{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{{"_meta":{meta},"notifications":{filter}}}}}"#
-                ));
-                let uris = filter["resourceSubscriptions"].as_array();
-                for uri in uris.into_iter().flatten() {
-                    wire.line(format!(
-                        r#"{{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{{"_meta":{meta},"uri":{uri}}}}}"#
-                    ));
-                }
-                return;
-            }
+            "subscriptions/listen" if modern => return follows(message, wire),
             "x/y" => format!(r#"{{{plain}{ODD}}}"#),
             "tools/call" => match params["arguments"]["do"].as_str() {
                 Some("hang") => return,

@@ -195,7 +195,8 @@ async fn arguments_that_a_tool_wants_mirrored_must_be_in_their_headers_as_in_the
     let host = host(Fleet::default().with(spec("s"), tape.of(mirroring)), |_| {}).await;
     let front = front(&host, |_| {}).await;
     let mut wire = Wire::open(&front).await;
-    let table: [(&[(&str, &str)], Value, u16); 7] = [
+    type Row<'a> = (&'a [(&'a str, &'a str)], Value, u16);
+    let table: [Row<'_>; 7] = [
         (&[("Mcp-Param-Region", "eu")], json!({"text": "t", "region": "eu"}), 200),
         (&[("mcp-param-region", "=?base64?ZXU=?=")], json!({"text": "t", "region": "eu"}), 200),
         (&[], json!({"text": "t"}), 200),
