@@ -218,9 +218,7 @@ fn named(server: &str, definitions: Option<Vec<String>>) -> Vec<String> {
         let member = |name: &str| format!("\"name\":{}", json!(name));
         text.replacen(&member(name), &member(&format!("{server}__{name}")), 1)
     };
-    // Shown only to clients with roots: a host has none of its own.
-    let definitions = definitions.unwrap_or_default().into_iter();
-    definitions.filter(|text| !text.contains("\"get-roots-list\"")).map(under).collect()
+    definitions.unwrap_or_default().into_iter().map(under).collect()
 }
 
 fn exposed(server: &str, all: &[(&str, Value)]) -> Vec<(String, Value)> {
@@ -235,7 +233,7 @@ fn refer(all: &[(String, Value)]) -> Vec<(&str, Value)> {
 /// of the server itself, but for the names of tools and prompts.
 fn the_host_carries_unchanged(name: &str, launch: &Launch, bench: &Bench) {
     let (calls, reads, gets) = (calls(name, bench), reads(name), gets(name));
-    let able = json!({"sampling": {}, "elicitation": {"form": {}, "url": {}}});
+    let able = json!({"sampling": {}, "elicitation": {"form": {}, "url": {}}, "roots": {}});
     let theirs = direct_with(&able, launch, &calls, &reads, &gets);
     let tools = named(name, theirs.tools);
     let prompts = named(name, theirs.prompts);

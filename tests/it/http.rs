@@ -253,7 +253,8 @@ async fn strict_servers_are_satisfied_whatever_headers_are_configured() {
         echo(&connection, "strict").await;
         // Closing before the side stream is open would race it with the DELETE.
         if !flags.contains("--era modern") {
-            until("the GET came", || bad.trace("http").iter().any(|e| e["method"] == "GET")).await;
+            let is_stream = |e: &Value| e["headers"].to_string().contains("text/event-stream");
+            until("the GET is answered", || bad.trace("http-out").iter().any(is_stream)).await;
         }
         connection.link.close().await;
         let refused: Vec<_> =
