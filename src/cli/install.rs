@@ -402,11 +402,16 @@ fn uninstalled(
     if args.dry_run {
         human = format!("(not done, only shown) {human}");
     }
-    if !still.is_empty() {
+    if !still.is_empty() && restored {
         human.push_str("\nThe servers that were moved stay in Callboard too. To remove them:");
         for name in &still {
             human.push_str(&format!("\n    callboard mcp remove {}", shell_word(name)));
         }
+    } else if !still.is_empty() {
+        // The client has changed its file since: what was moved is nowhere else now.
+        human
+            .push_str(&format!("\nThe servers that were moved are in Callboard alone: {}", still.join(", ")));
+        human.push_str("\nTo have them in the client again, take them from the file below.");
     }
     if let Some(backup) = backup.as_ref().filter(|_| !restored) {
         human.push_str(&format!("\nThe file as it was before the install: {backup}"));
