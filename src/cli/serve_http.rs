@@ -27,6 +27,9 @@ pub async fn over_http(
     host: &Arc<Host>,
     only: Option<Globs>,
 ) -> Result<Done, Failure> {
+    // Before anybody is told where it is: whoever knows may ask it to end.
+    let asked = interrupted();
+    tokio::pin!(asked);
     let front = bound.serve(Arc::new(Served { host: host.clone(), only }));
     for at in front.addresses() {
         // Whoever started it without a port has to learn which one it is.
@@ -44,7 +47,7 @@ pub async fn over_http(
     let outcome = loop {
         tokio::select! {
             biased;
-            () = interrupted() => break Ok(Done::Streamed(Exit::Ok)),
+            () = &mut asked => break Ok(Done::Streamed(Exit::Ok)),
             () = host.broken() => {
                 let text = "the core of the host failed again and again: a bug of Callboard, please report it";
                 break Err(Failure::new("internal", Exit::Unavailable, text));
