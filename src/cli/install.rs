@@ -15,7 +15,7 @@ use super::import::target;
 use super::import_plan::{self, Clash, ClientFile, Planned, PlannedView, Planner, State, broken, unreadable};
 use super::install_diff::diff;
 use super::out::{Answer, write_stderr};
-use crate::clients::document::Found;
+use crate::clients::document::{self, Found};
 use crate::clients::files::{self, Kept, Record, hash};
 use crate::clients::ours::{self, is_ours};
 use crate::clients::rewrite::{self, Change};
@@ -53,6 +53,8 @@ struct UninstallView<'a> {
     /// Whether the file is byte for byte what it was before.
     restored: bool,
     entries_removed: Vec<&'a str>,
+    /// Those of the client's own that were taken out by the install and are in its file again.
+    entries_restored: Vec<&'a str>,
     backup: Option<String>,
     still_in_callboard: Vec<String>,
 }
@@ -225,12 +227,18 @@ fn write(ctx: &Ctx, draft: &Draft) -> Result<PathBuf, Failure> {
         .filter(|kept| file.text.as_deref().is_some_and(|text| hash(text) == kept.record.after_sha256));
     let before = match fresh.and_then(Kept::original) {
         Some(original) => original,
-        None => without_ours(file)?,
+        None => without_ours(file, &[])?,
     };
     let mut moved: Vec<String> = fresh.map(|kept| kept.record.moved.clone()).unwrap_or_default();
     moved.extend(draft.plan.iter().filter(|one| one.state.is_here()).map(|one| one.name.clone()));
     moved.sort();
     moved.dedup();
+    let mut taken = fresh.map(|kept| kept.record.taken.clone()).unwrap_or_default();
+    let goes = |one: &&Planned| one.state.is_here();
+    let goes = draft.plan.iter().filter(goes).map(|one| (one.found.place.clone(), one.found.name.clone()));
+    taken.extend(goes.filter(|one| draft.change.take.contains(one)));
+    taken.sort();
+    taken.dedup();
     let record = Record {
         client: client.name().to_owned(),
         file: file.path.to_string_lossy().into_owned(),
@@ -238,6 +246,7 @@ fn write(ctx: &Ctx, draft: &Draft) -> Result<PathBuf, Failure> {
         before_sha256: None,
         after_sha256: hash(&draft.after),
         moved,
+        taken,
     };
     let stamp: String = rfc3339(wall()).chars().filter(|c| !matches!(c, '-' | ':')).collect();
     let backup = files::keep(home, client, &stamp, before.as_deref(), record).map_err(|e| unreadable(&e))?;
@@ -245,14 +254,14 @@ fn write(ctx: &Ctx, draft: &Draft) -> Result<PathBuf, Failure> {
     Ok(backup)
 }
 
-/// The text with older entries of ours taken out; as it is when it has none.
-fn without_ours(file: &ClientFile) -> Result<Option<String>, Failure> {
+/// The text with older entries of ours taken out and these put back; as it is when there is nothing to do.
+fn without_ours(file: &ClientFile, back: &[Found]) -> Result<Option<String>, Failure> {
     let Some(text) = &file.text else { return Ok(None) };
     let take: Vec<_> = ours_in(file).map(|one| (one.place.clone(), one.name.clone())).collect();
-    if take.is_empty() {
+    if take.is_empty() && back.is_empty() {
         return Ok(Some(text.clone()));
     }
-    let change = Change { take, put: Vec::new() };
+    let change = Change { take, back: back.to_vec(), ..Change::default() };
     rewrite::apply(file.client, text, &change).map(Some).map_err(|fault| broken(&file.path, &fault))
 }
 
@@ -363,29 +372,80 @@ pub fn uninstall(ctx: &Ctx, args: &UninstallArgs) -> Result<Answer, Failure> {
             Some(_) => format!("{} is byte for byte what it was", path.display()),
             None => format!("{} was not there before, and is gone again", path.display()),
         };
-        return uninstalled(ctx, args, &path, Some(kept), (human, Vec::new(), true));
+        return uninstalled(
+            ctx,
+            args,
+            &path,
+            Some(kept),
+            Undone { human, restored: true, ..Undone::default() },
+        );
     }
     let file = import_plan::read(ctx, client, path)?;
-    let names: Vec<&str> = ours_in(&file).map(|one| one.name.as_str()).collect();
-    let after = without_ours(&file)?.unwrap_or_default();
-    if !args.dry_run && !names.is_empty() {
+    let removed: Vec<&str> = ours_in(&file).map(|one| one.name.as_str()).collect();
+    let kept = kept.filter(|_| !removed.is_empty());
+    let (back, lost) = kept.as_ref().map(|kept| missing(ctx, kept, &file)).unwrap_or_default();
+    let after = without_ours(&file, &back)?.unwrap_or_default();
+    if !args.dry_run && !removed.is_empty() {
         unchanged(&file)?;
         store::write_atomic(&file.path, after.as_bytes(), Mode::Keep).map_err(|e| unreadable(&e))?;
         if let Some(kept) = &kept {
             kept.forget().map_err(|e| unreadable(&e))?;
         }
     }
-    let human = if names.is_empty() {
-        format!("nothing to do: Callboard is not in {}", file.path.display())
-    } else {
-        format!(
+    let back: Vec<&str> = back.iter().map(|one| one.name.as_str()).collect();
+    let human = match (removed.is_empty(), back.is_empty()) {
+        (true, _) => format!("nothing to do: Callboard is not in {}", file.path.display()),
+        (false, true) => format!(
             "{} was changed since the install, so only our own entries were taken out: {}",
             file.path.display(),
-            names.join(", ")
-        )
+            removed.join(", ")
+        ),
+        (false, false) => format!(
+            "{} was changed since the install: our own entries were taken out ({}), its servers put back ({}), and nothing else touched",
+            file.path.display(),
+            removed.join(", "),
+            back.join(", ")
+        ),
     };
-    let kept = kept.filter(|_| !names.is_empty());
-    uninstalled(ctx, args, &file.path, kept.as_ref(), (human, names, false))
+    let undone = Undone { human, removed, back, lost, restored: false };
+    uninstalled(ctx, args, &file.path, kept.as_ref(), undone)
+}
+
+/// What came of an `uninstall`.
+#[derive(Default)]
+struct Undone<'a> {
+    human: String,
+    /// Entries of ours that went.
+    removed: Vec<&'a str>,
+    /// The client's own that came back.
+    back: Vec<&'a str>,
+    /// Those that could not be put back.
+    lost: Vec<String>,
+    /// The file is byte for byte what it was.
+    restored: bool,
+}
+
+/// What the install took out of the file and nobody has put there since, as it was; and the names of
+/// those of which nothing is known any more.
+fn missing(ctx: &Ctx, kept: &Kept, file: &ClientFile) -> (Vec<Found>, Vec<String>) {
+    let project = ctx.loaded.project_root.to_string_lossy();
+    let text = kept.original().flatten().unwrap_or_default();
+    let was = document::read(file.client, &text, &project).map(|was| was.found).unwrap_or_default();
+    let theirs = || file.document.found.iter().filter(|one| !is_ours(&one.value));
+    let (mut back, mut lost) = (Vec::new(), Vec::new());
+    for (place, name) in &kept.record.taken {
+        let is = |one: &&Found| one.place == *place && one.name == *name;
+        match was.iter().find(is) {
+            _ if theirs().any(|one| is(&one)) => {}
+            Some(one) => back.push(one.clone()),
+            None => lost.push(name.clone()),
+        }
+    }
+    // An older record says nothing about places.
+    if kept.record.taken.is_empty() {
+        lost.clone_from(&kept.record.moved);
+    }
+    (back, lost)
 }
 
 fn uninstalled(
@@ -393,8 +453,9 @@ fn uninstalled(
     args: &UninstallArgs,
     path: &Path,
     kept: Option<&Kept>,
-    (mut human, names, restored): (String, Vec<&str>, bool),
+    undone: Undone<'_>,
 ) -> Result<Answer, Failure> {
+    let Undone { mut human, removed, back, lost, restored } = undone;
     let moved = kept.map(|kept| kept.record.moved.clone()).unwrap_or_default();
     let is_here = |name: &String| ctx.loaded.definitions.iter().any(|definition| definition.name == *name);
     let still: Vec<String> = moved.into_iter().filter(is_here).collect();
@@ -402,16 +463,14 @@ fn uninstalled(
     if args.dry_run {
         human = format!("(not done, only shown) {human}");
     }
-    if !still.is_empty() && restored {
+    if !lost.is_empty() {
+        human.push_str(&format!("\nNot put back, and in Callboard alone: {}", lost.join(", ")));
+        human.push_str("\nTo have them in the client again, take them from the file below.");
+    } else if !still.is_empty() {
         human.push_str("\nThe servers that were moved stay in Callboard too. To remove them:");
         for name in &still {
             human.push_str(&format!("\n    callboard mcp remove {}", shell_word(name)));
         }
-    } else if !still.is_empty() {
-        // The client has changed its file since: what was moved is nowhere else now.
-        human
-            .push_str(&format!("\nThe servers that were moved are in Callboard alone: {}", still.join(", ")));
-        human.push_str("\nTo have them in the client again, take them from the file below.");
     }
     if let Some(backup) = backup.as_ref().filter(|_| !restored) {
         human.push_str(&format!("\nThe file as it was before the install: {backup}"));
@@ -420,9 +479,10 @@ fn uninstalled(
         client: args.client.name(),
         file: path.display().to_string(),
         dry_run: args.dry_run,
-        changed: !args.dry_run && (restored || !names.is_empty()),
+        changed: !args.dry_run && (restored || !removed.is_empty()),
         restored,
-        entries_removed: names,
+        entries_removed: removed,
+        entries_restored: back,
         backup,
         still_in_callboard: still,
     };

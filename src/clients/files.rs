@@ -29,6 +29,9 @@ pub struct Record {
     pub after_sha256: String,
     /// Names of the entries that were moved into Callboard.
     pub moved: Vec<String>,
+    /// What was taken out of the file: the keys that lead to the map that each stood in, and its name there.
+    #[serde(default)]
+    pub taken: Vec<(Vec<String>, String)>,
 }
 
 /// A record with its place.

@@ -6,7 +6,7 @@ use jsonc_parser::cst::{CstObject, CstObjectProp, CstRootNode};
 use serde_json::{Map, Value};
 
 use super::client::{Client, Format};
-use super::document::{self, Fault};
+use super::document::{self, Fault, Found};
 use super::rewrite_toml;
 use crate::config::document::{parse_options, strip_bom};
 use crate::config::edit_text::input;
@@ -19,6 +19,8 @@ pub struct Change {
     /// Entries that come, into the map of the whole file; one of that name is replaced where it
     /// stands.
     pub put: Vec<(String, Value)>,
+    /// Entries that come back to where they were, which nobody else has taken meanwhile.
+    pub back: Vec<Found>,
 }
 
 /// The changed text. Equal to `text` when there is nothing to change.
@@ -41,7 +43,8 @@ pub fn apply(client: Client, text: &str, change: &Change) -> Result<String, Faul
 fn rest(client: Client, mut whole: Value, change: &Change) -> Value {
     let main = vec![client.key().to_owned()];
     let put = change.put.iter().map(|(name, _)| (&main, name));
-    for (place, name) in change.take.iter().map(|(place, name)| (place, name)).chain(put) {
+    let back = change.back.iter().map(|one| (&one.place, &one.name));
+    for (place, name) in change.take.iter().map(|(place, name)| (place, name)).chain(put).chain(back) {
         let map = place.iter().try_fold(&mut whole, |value, key| value.get_mut(key));
         if let Some(Value::Object(map)) = map {
             map.shift_remove(name);
@@ -58,7 +61,9 @@ fn rest(client: Client, mut whole: Value, change: &Change) -> Value {
 
 fn holds(client: Client, after: &Value, change: &Change) -> bool {
     let main = after.get(client.key());
+    let at = |one: &Found| one.place.iter().try_fold(after, |map, key| map.get(key))?.get(&one.name);
     change.put.iter().all(|(name, value)| main.and_then(|map| map.get(name)) == Some(value))
+        && change.back.iter().all(|one| at(one) == Some(&one.value))
 }
 
 fn json(client: Client, body: &str, change: &Change) -> Result<String, Fault> {
@@ -86,6 +91,10 @@ fn json(client: Client, body: &str, change: &Change) -> Result<String, Fault> {
             named(&map, name).into_iter().for_each(CstObjectProp::remove);
         }
     }
+    for one in &change.back {
+        let map = one.place.iter().fold(top.clone(), |object, key| object.object_value_or_set(key));
+        map.append(&one.name, input(&one.value));
+    }
     let mut edited = root.to_string();
     if body.trim().is_empty() && !edited.ends_with('\n') {
         edited.push('\n');
@@ -112,11 +121,13 @@ mod tests {
         Change {
             take: Vec::new(),
             put: vec![("callboard".to_owned(), json!({"command": "c", "args": ["--mcp-serve"]}))],
+            back: Vec::new(),
         }
     }
 
     fn gone(client: Client) -> Change {
-        Change { take: vec![(vec![client.key().to_owned()], "callboard".to_owned())], put: Vec::new() }
+        let take = vec![(vec![client.key().to_owned()], "callboard".to_owned())];
+        Change { take, ..Change::default() }
     }
 
     /// A piece between two things in JSON, and one above a table in TOML.
@@ -173,6 +184,20 @@ mod tests {
                 map.shift_remove(&name);
                 map.insert("callboard".to_owned(), change.put[0].1.clone());
                 prop_assert_eq!(after, before);
+            }
+        }
+
+        #[test]
+        fn what_was_taken_comes_back_where_it_was(styles in proptest::collection::vec(0u8..4, 1..4), at in 0usize..4) {
+            for (client, text) in [(Client::Cursor, json_text(&styles)), (Client::Codex, toml_text(&styles))] {
+                let found = document::read(client, &text, "").unwrap().found;
+                let one = found[at % found.len()].clone();
+                let mut change = ours();
+                change.take.push((one.place.clone(), one.name.clone()));
+                let with = apply(client, &text, &change).unwrap();
+                let undo = Change { back: vec![one], ..gone(client) };
+                let back = apply(client, &with, &undo).unwrap();
+                prop_assert_eq!(document::whole(client, &back).unwrap(), document::whole(client, &text).unwrap());
             }
         }
 

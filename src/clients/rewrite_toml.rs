@@ -25,7 +25,8 @@ pub(super) fn apply(client: Client, body: &str, change: &Change) -> Result<Strin
             keep_comments(&item, &mut orphans);
         }
     }
-    for (name, entry) in &change.put {
+    let put_back = change.back.iter().map(|one| (&one.name, &one.value));
+    for (name, entry) in change.put.iter().map(|(name, entry)| (name, entry)).chain(put_back) {
         if let Some(item) = map.remove(name) {
             keep_comments(&item, &mut orphans);
         }
@@ -76,11 +77,17 @@ fn put(map: &mut dyn TableLike, name: &str, entry: &Value, inline: bool, orphans
     map.insert(name, Item::Table(table));
 }
 
-/// Texts and lists of texts: all that our entries are made of.
+/// A value on one line; none for what TOML has no word for. `rewrite` compares, so nothing is lost unseen.
 fn plain(value: &Value) -> Option<toml_edit::Value> {
     match value {
+        Value::Null => None,
+        Value::Bool(flag) => Some((*flag).into()),
+        Value::Number(number) => number.as_i64().map(Into::into).or_else(|| Some(number.as_f64()?.into())),
         Value::String(text) => Some(text.as_str().into()),
-        Value::Array(items) => Some(items.iter().filter_map(Value::as_str).collect::<Array>().into()),
-        _ => None,
+        Value::Array(items) => Some(items.iter().filter_map(plain).collect::<Array>().into()),
+        Value::Object(map) => {
+            let pairs = map.iter().filter_map(|(key, item)| Some((key.as_str(), plain(item)?)));
+            Some(pairs.collect::<InlineTable>().into())
+        }
     }
 }

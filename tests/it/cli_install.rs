@@ -75,18 +75,45 @@ fn each_client_gets_our_entry_and_nothing_else_changes() {
 }
 
 #[test]
-fn a_file_that_was_changed_since_loses_only_our_entries() {
+fn a_file_that_was_changed_since_loses_only_our_entries_and_has_its_servers_again() {
     for (client, _) in CLIENTS {
         let home = Home::new();
         let path = client_file(&home, client, &golden(client, "before"));
         home.run(&["install", client, "--yes"]).expect(0);
         std::fs::write(&path, format!("{}\n", read(&path))).unwrap();
         let back = home.run(&["uninstall", client]);
-        assert!(back.expect(0).stdout.contains("only our own entries"), "{client}: {back:?}");
-        let alone = back.stdout.contains("in Callboard alone") && !back.stdout.contains("mcp remove");
-        assert!(alone, "{client}: {back:?}");
+        let told = back.expect(0).stdout.contains("put back") && back.stdout.contains("mcp remove");
+        assert!(told && !back.stdout.contains("in Callboard alone"), "{client}: {back:?}");
         assert_eq!(neutral(&home, &read(&path)), golden(client, "uninstalled"), "{client}");
     }
+}
+
+#[test]
+fn what_the_user_put_there_since_stays_and_what_is_lost_is_named() {
+    let home = Home::new();
+    let before = r#"{"mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}, "c": {"command": "z"}}}"#;
+    let path = client_file(&home, "cursor", before);
+    let told = home.run(&["install", "cursor", "--yes", "--json"]).json(0);
+    let mut file: serde_json::Value = serde_json::from_str(&read(&path)).unwrap();
+    file["mcpServers"]["a"] = json!({"command": "own"});
+    std::fs::write(&path, file.to_string()).unwrap();
+    let seen = home.run(&["uninstall", "cursor", "--dry-run", "--json"]).json(0);
+    assert_eq!(seen["data"]["entries_restored"], json!(["b", "c"]));
+    let back = home.run(&["uninstall", "cursor", "--json"]).json(0);
+    assert_eq!(back["data"]["entries_restored"], json!(["b", "c"]));
+    let servers = || serde_json::from_str::<serde_json::Value>(&read(&path)).unwrap()["mcpServers"].clone();
+    assert_eq!(servers(), json!({"a": {"command": "own"}, "b": {"command": "y"}, "c": {"command": "z"}}));
+
+    // Without its backup nothing is known of what was there.
+    home.run(&["install", "cursor", "--yes"]).expect(0);
+    for entry in std::fs::read_dir(home.home().join("backups")).unwrap().flatten() {
+        if entry.path().extension().is_some_and(|extension| extension == "bak") {
+            std::fs::remove_file(entry.path()).unwrap();
+        }
+    }
+    std::fs::write(&path, format!("{}\n", read(&path))).unwrap();
+    let back = home.run(&["uninstall", "cursor"]);
+    assert!(back.expect(0).stdout.contains("in Callboard alone: b, c"), "{back:?} {told}");
 }
 
 #[test]
