@@ -230,14 +230,14 @@ impl Ended for Child {
 }
 
 #[tokio::test]
-async fn what_differs_is_apart_an_environment_a_folder_and_a_server_of_ones_own() {
+async fn what_differs_is_apart_an_environment_and_a_server_of_ones_own() {
     let home = with_server(&json!({"env": {"X": "${X:-none}"}}));
     let mut one = Client::ready(&home);
     let mut two = Client::ready_with(&home, |command| _ = command.env("X", "other"));
     let mut three = Client::ready_with(&home, |command| _ = command.env("TERM", "dumb"));
     let mut elsewhere = Client::ready_with(&home, |command| _ = command.current_dir(home.home()));
     assert!(one.tools() > 3 && two.tools() > 3 && three.tools() > 3 && elsewhere.tools() > 3);
-    assert_eq!((hosts(&home).len(), servers(&home).len()), (1, 3), "two environments, two folders, one host");
+    assert_eq!((hosts(&home).len(), servers(&home).len()), (1, 2), "two environments, one host");
     let other = with_server(&json!({"sharing": "session"}));
     let (mut four, mut five) = (Client::ready(&other), Client::ready(&other));
     assert!(four.tools() > 3 && five.tools() > 3);
