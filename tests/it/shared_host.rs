@@ -36,7 +36,7 @@ impl Client {
         Self::ready_with(home, |_| {})
     }
 
-    fn ready_with(home: &Home, with: impl FnOnce(&mut Command)) -> Self {
+    pub(crate) fn ready_with(home: &Home, with: impl FnOnce(&mut Command)) -> Self {
         let mut client = Self::start(home, with);
         let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {},
             "clientInfo": {"name": "t", "version": "1"}});
@@ -50,7 +50,7 @@ impl Client {
     }
 
     /// The answer; `None` when the stream ended.
-    fn ask(&mut self, method: &str, params: Value) -> Option<Value> {
+    pub(crate) fn ask(&mut self, method: &str, params: Value) -> Option<Value> {
         self.last += 1;
         self.say(json!({"jsonrpc": "2.0", "id": self.last, "method": method, "params": params}));
         loop {
@@ -67,6 +67,13 @@ impl Client {
 
     fn tools(&mut self) -> usize {
         self.ask("tools/list", json!({})).unwrap()["result"]["tools"].as_array().unwrap().len()
+    }
+
+    /// The names of its tools, in order.
+    pub(crate) fn names(&mut self) -> Vec<String> {
+        let listed = self.ask("tools/list", json!({})).unwrap();
+        let tools = listed["result"]["tools"].as_array().unwrap();
+        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
     }
 
     /// Ends its input; the exit code.
@@ -99,11 +106,11 @@ fn processes(home: &Home, word: &str) -> Vec<i32> {
     pids.filter(ours).collect()
 }
 
-fn hosts(home: &Home) -> Vec<i32> {
+pub(crate) fn hosts(home: &Home) -> Vec<i32> {
     processes(home, "__host")
 }
 
-fn servers(home: &Home) -> Vec<i32> {
+pub(crate) fn servers(home: &Home) -> Vec<i32> {
     processes(home, &badmcp())
 }
 
