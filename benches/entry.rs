@@ -9,6 +9,7 @@ pub fn entry(spec: ServerSpec) -> Entry {
     Entry {
         id: spec.id.clone(),
         source: Source { scope: Scope::Flag, origin: "bench".into() },
+        project: None,
         shadows: Vec::new(),
         issues: Vec::new(),
         hash: spec.id.to_string(),

@@ -15,27 +15,56 @@ pub const OWN_PREFIX: &str = "callboard:";
 /// The name of the server that is the host itself.
 pub const BUILTINS: &str = "callboard:builtins";
 
-/// The name of one configured server, exactly as the configuration writes it.
+/// One server: its name, exactly as the configuration writes it, and which of several of that name it is
+/// in a host that clients with different configurations share. Only the name is ever shown or written.
 /// Identity is case-sensitive and never derived from an exposed name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct ServerId(Arc<str>);
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerId {
+    name: Arc<str>,
+    /// 0 for the only one, or the first.
+    instance: u32,
+}
 
 impl ServerId {
     /// Wraps a configured name; validation happens in `config::validate`.
     pub fn new(name: impl AsRef<str>) -> Self {
-        Self(Arc::from(name.as_ref()))
+        Self { name: Arc::from(name.as_ref()), instance: 0 }
+    }
+
+    /// Another server of the same name.
+    #[must_use]
+    pub fn instance(&self, instance: u32) -> Self {
+        Self { name: self.name.clone(), instance }
+    }
+
+    /// What stands for the name, whichever server of that name is meant: for files and configurations.
+    #[must_use]
+    pub fn plain(&self) -> Self {
+        self.instance(0)
     }
 
     /// The name as configured.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.name
     }
 }
 
 impl fmt::Display for ServerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.name)
+    }
+}
+
+/// The name alone.
+impl Serialize for ServerId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.name)
+    }
+}
+
+impl<'de> Deserialize<'de> for ServerId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Self::new)
     }
 }
 

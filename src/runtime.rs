@@ -14,8 +14,9 @@ mod wait;
 use self::keeper::Keeper;
 pub use self::pins::PinsAt;
 use self::pins::{Books, Clerk};
-pub use self::reload::{Refused, Reloaded, ReloadedServer};
+pub use self::reload::{Applied, Refused, Reloaded, ReloadedServer};
 use self::rule_watch::RuleWatch;
+pub use self::rule_watch::rules_of;
 pub use self::serving::{Connections, Throttle};
 pub use self::wait::{ViewWatch, is_settled};
 
@@ -75,6 +76,8 @@ pub struct RuntimePlan {
     pub env_passthrough: Vec<String>,
     /// Folders that servers are told to work in, absolute.
     pub roots: Vec<PathBuf>,
+    /// What single servers are started in, where it is something else.
+    pub surroundings: BTreeMap<ServerId, Surroundings>,
     /// What servers are told that their client can, besides roots.
     pub declared: Declared,
     /// The same for single servers, where it is something else.
@@ -120,6 +123,26 @@ impl std::fmt::Debug for RuntimePlan {
     }
 }
 
+/// What a server is started in.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// Variables that it may see.
+    pub host_env: Arc<BTreeMap<String, String>>,
+    /// Names of further ones for every child.
+    pub env_passthrough: Vec<String>,
+    /// Folders that it is told to work in, absolute.
+    pub roots: Vec<PathBuf>,
+    /// How often its lists are read again, if it does not announce changes.
+    pub poll: Option<Duration>,
+}
+
+/// Without the environment.
+impl std::fmt::Debug for Surroundings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Surroundings").field("roots", &self.roots).finish_non_exhaustive()
+    }
+}
+
 /// How calls are written down.
 #[derive(Clone, Debug)]
 pub struct AuditPlan {
@@ -153,6 +176,7 @@ impl Default for RuntimePlan {
             host_env: BTreeMap::new(),
             env_passthrough: Vec::new(),
             roots: Vec::new(),
+            surroundings: BTreeMap::new(),
             declared: Declared::default(),
             declared_for: BTreeMap::new(),
             guard: None,
@@ -198,8 +222,11 @@ impl RuntimePlan {
             gate: Gate {
                 mode: settings.mode,
                 rules: Arc::new(loaded.rules.clone()),
-                place: home
-                    .map(|home| RulePlace { home: home.to_path_buf(), root: loaded.project_root.clone() }),
+                place: home.map(|home| RulePlace {
+                    home: home.to_path_buf(),
+                    root: loaded.project_root.clone(),
+                    servers: BTreeMap::new(),
+                }),
                 expires: settings.approval_expires,
                 ..Gate::default()
             },
@@ -328,7 +355,7 @@ impl Runtime {
             outbound,
             notices,
         };
-        let kept = kept_of(&plan).await;
+        let kept = kept_of(&plan, |_| true).await;
         let books = books_of(&plan).await;
         runtime.apply(&plan, kept.clone(), books.clone()).await;
         runtime.clerk = plan
@@ -342,8 +369,13 @@ impl Runtime {
         Ok(runtime)
     }
 
-    /// Makes the servers equal to the plan; what became of each.
-    async fn apply(&self, plan: &RuntimePlan, kept: KeptAll, books: Books) -> Vec<Change> {
+    /// Makes the servers equal to the plan; what became of each, once what had to end is gone.
+    fn apply(
+        &self,
+        plan: &RuntimePlan,
+        kept: KeptAll,
+        books: Books,
+    ) -> impl Future<Output = Vec<Change>> + Send + use<> {
         let (secrets, credentials) = connectors::secrets(plan);
         plan.redaction.learn(&secrets);
         self.outbound.send_replace(Arc::new(Outbound::new(&credentials)));
@@ -351,7 +383,7 @@ impl Runtime {
             audit.redact(plan.redaction.clone());
         }
         let planned = connectors::plan(plan, &self.remembered, kept, books);
-        self.supervisor.apply(planned, plan.redaction.clone()).await
+        self.supervisor.apply(planned, plan.redaction.clone())
     }
 
     /// The way to call.
@@ -426,7 +458,7 @@ impl Runtime {
 
     /// Waits until the merged catalogue has what the servers handed over before their views said so.
     async fn caught_up(&self) {
-        let _ = tokio::time::timeout(CATALOG_LAG_MAX, self.registry.caught_up()).await;
+        caught_up(&self.registry).await;
     }
 
     /// Follows the views of `wanted`, or of all servers when it is empty. For live tables.
@@ -487,11 +519,15 @@ async fn books_of(plan: &RuntimePlan) -> Books {
     pins::load(plan.pins.clone(), others.cloned().collect()).await
 }
 
-/// What is kept of the servers of a plan that may run. A file that can't be read is as none.
-async fn kept_of(plan: &RuntimePlan) -> KeptAll {
+async fn caught_up(registry: &RegistryRef) {
+    let _ = tokio::time::timeout(CATALOG_LAG_MAX, registry.caught_up()).await;
+}
+
+/// What is kept of those servers of a plan that may run. A file that can't be read is as none.
+async fn kept_of(plan: &RuntimePlan, which: impl Fn(&Entry) -> bool) -> KeptAll {
     let Some(folder) = plan.catalogs.clone() else { return KeptAll::new() };
     let others = plan.servers.entries.iter().filter(|entry| entry.id.as_str() != BUILTINS);
-    let able = others.filter(|entry| matches!(entry.state, EntryState::Ready(_)));
+    let able = others.filter(|entry| matches!(entry.state, EntryState::Ready(_)) && which(entry));
     let entries: Vec<Entry> = able.cloned().collect();
     let read = tokio::task::spawn_blocking(move || kept::load(&folder, entries.iter()));
     read.await.unwrap_or_default()

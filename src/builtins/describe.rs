@@ -8,11 +8,12 @@ use tokio::sync::watch;
 
 use super::Output;
 use super::files::argument;
-use super::guests::Guest;
+use super::guests::{Guest, Own};
 use crate::actors::approvals::Gate;
 use crate::actors::directory::Directory;
 use crate::call::ItemKind;
 use crate::catalog::merge::{Catalog, ExposedTool};
+use crate::config::mode::Mode;
 use crate::config::spec::EntryState;
 use crate::id::ServerId;
 use crate::policy::access::{Question, Verdict, decide};
@@ -34,6 +35,13 @@ pub(super) struct Live {
     gate: watch::Receiver<Arc<Gate>>,
 }
 
+/// What one caller sees.
+struct Seen {
+    catalog: Arc<Catalog>,
+    mode: Mode,
+    own: Option<Own>,
+}
+
 impl Live {
     pub(super) fn of(runtime: &Runtime) -> Self {
         Self {
@@ -43,16 +51,30 @@ impl Live {
         }
     }
 
+    /// What a caller sees, and what holds for it.
+    fn seen(&self, guest: &Guest) -> Seen {
+        let mode = self.gate.borrow().mode;
+        match guest.own() {
+            Some(own) => Seen {
+                catalog: own.catalog.clone(),
+                mode: own.mode.map_or(mode, |most| most.stricter(mode)),
+                own: Some(own),
+            },
+            None => Seen { catalog: self.catalog.borrow().clone(), mode, own: None },
+        }
+    }
+
     /// `describe_capabilities`
     pub(super) fn capabilities(&self, guardrails: &[String], guest: &Guest) -> Output {
-        let (catalog, directory) = (self.catalog.borrow().clone(), self.directory.borrow().clone());
-        let mode = self.gate.borrow().mode;
+        let directory = self.directory.borrow().clone();
+        let Seen { catalog, mode, own } = self.seen(guest);
+        let reaches = |server: &ServerId| own.as_ref().is_none_or(|own| (own.reaches)(server));
         let now = time::wall();
         let servers: Vec<Value> = directory
             .entries
             .values()
             .filter(|entry| entry.entry.id.as_str() != crate::id::BUILTINS)
-            .filter(|entry| sees_any(guest, &entry.entry.id, &catalog))
+            .filter(|entry| reaches(&entry.entry.id) && sees_any(guest, &entry.entry.id, &catalog))
             .map(|entry| {
                 let view = entry.view.borrow();
                 json!({
@@ -66,7 +88,8 @@ impl Live {
         let seen: Vec<&ExposedTool> = catalog.tools.iter().filter(|tool| sees(guest, tool)).collect();
         let shown: Vec<Value> = seen.iter().take(TOOLS_MAX).map(|tool| tool_line(tool)).collect();
         let specs = directory.entries.values().filter_map(|entry| entry.spec.as_ref());
-        let limits = specs.filter(|spec| sees_any(guest, &spec.id, &catalog)).map(|spec| {
+        let specs = specs.filter(|spec| reaches(&spec.id) && sees_any(guest, &spec.id, &catalog));
+        let limits = specs.map(|spec| {
             let of = json!({
                 "calls_in_flight": spec.limits.in_flight, "calls_queued": spec.limits.queue,
                 "idle_seconds": spec.timeouts.idle.as_secs(), "total_seconds": spec.timeouts.total.as_secs(),
@@ -90,7 +113,7 @@ impl Live {
     /// `describe_tool`
     pub(super) fn tool(&self, arguments: &Value, guest: &Guest) -> Result<Output, String> {
         let name = argument(arguments, "name")?;
-        let catalog = self.catalog.borrow().clone();
+        let Seen { catalog, mode, .. } = self.seen(guest);
         let Some(tool) = catalog.exposed(name).filter(|tool| sees(guest, tool)) else {
             let mut near = catalog.similar(name, None, 3);
             near.retain(|name| catalog.exposed(name).is_some_and(|tool| sees(guest, tool)));
@@ -113,7 +136,7 @@ impl Live {
             kind: ItemKind::Tool,
             name: &item.name,
             hints: item.hints,
-            mode: gate.mode,
+            mode,
             rules: &gate.rules,
             held,
             granted: false,

@@ -4,10 +4,25 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::catalog::merge::Catalog;
+use crate::config::mode::Mode;
 use crate::id::{ServerId, SessionId};
 
 /// Whether an item of a server, by its raw and its exposed name, may be seen.
 pub type Sight = Arc<dyn Fn(&ServerId, &str, &str) -> bool + Send + Sync>;
+
+/// What a session has of a host that several share.
+pub struct Own {
+    /// Its servers' tools under its own names.
+    pub catalog: Arc<Catalog>,
+    /// Whether a server is there for it.
+    pub reaches: Box<dyn Fn(&ServerId) -> bool + Send + Sync>,
+    /// The mode of its own.
+    pub mode: Option<Mode>,
+}
+
+/// What a session has now; `None`: everything.
+pub type Share = Arc<dyn Fn() -> Option<Own> + Send + Sync>;
 
 /// What is said of one session.
 #[derive(Clone, Default)]
@@ -16,6 +31,8 @@ pub struct Guest {
     pub sight: Option<Sight>,
     /// The session for which its results are kept; `None`: for itself.
     pub keeps_as: Option<SessionId>,
+    /// What it has of the host, as of now.
+    pub share: Option<Share>,
 }
 
 impl std::fmt::Debug for Guest {
@@ -25,6 +42,11 @@ impl std::fmt::Debug for Guest {
 }
 
 impl Guest {
+    /// What it has now; `None`: everything.
+    pub fn own(&self) -> Option<Own> {
+        self.share.as_ref().and_then(|share| share())
+    }
+
     /// Whether it may see this item.
     pub fn sees(&self, server: &ServerId, raw: &str, exposed: &str) -> bool {
         self.sight.as_ref().is_none_or(|sight| sight(server, raw, exposed))

@@ -126,6 +126,7 @@ fn entry(hash: String) -> Entry {
     Entry {
         id,
         source: Source { scope: Scope::Default, origin: "serve.builtins".into() },
+        project: None,
         shadows: Vec::new(),
         state: EntryState::Ready(Arc::new(spec)),
         issues: Vec::new(),

@@ -18,7 +18,7 @@ use crate::config::load::{LoadOptions, Loaded};
 use crate::id::ServerId;
 use crate::runtime::Runtime;
 use crate::serve::Host;
-use crate::serve::share::{Command, Deed, Failing, Hold, HouseId, Keeper, Reply, Sameness};
+use crate::serve::share::{Command, Deed, Failing, Hold, Keeper, Reply, Same, Scene, Wanted};
 use crate::telemetry::Redaction;
 use crate::view::ServerView;
 
@@ -40,9 +40,9 @@ pub fn ctx(options: LoadOptions, loaded: Loaded, redaction: Redaction, command: 
 }
 
 /// Does what is asked.
-pub async fn act(keeper: &Arc<Keeper>, same: &Sameness, ctx: &Ctx, command: &Command) -> Reply {
-    let houses = keeper.houses_of(same).await;
-    let deed = match deed(keeper, &houses, ctx, command).await {
+pub async fn act(keeper: &Arc<Keeper>, wanted: &[Wanted<Same>], ctx: &Ctx, command: &Command) -> Reply {
+    let scene = keeper.scene(wanted).await;
+    let deed = match deed(keeper, scene, ctx, command).await {
         Ok(answer) => Deed {
             exit: answer.exit.code(),
             data: answer.data.get().to_owned(),
@@ -66,29 +66,28 @@ pub async fn act(keeper: &Arc<Keeper>, same: &Sameness, ctx: &Ctx, command: &Com
     Reply::Did(deed)
 }
 
-type Houses = [(HouseId, Arc<Host>)];
-
 async fn deed(
     keeper: &Arc<Keeper>,
-    houses: &Houses,
+    scene: Option<Scene>,
     ctx: &Ctx,
     command: &Command,
 ) -> Result<Answer, Failure> {
-    if houses.is_empty() {
+    let Some(scene) = scene else {
         return Err(Failure::new(
             "needs_host",
             Exit::Unavailable,
             "the host has no client yet: nothing runs",
         ));
-    }
-    let meant = meant(houses, &command.servers).await?;
+    };
+    let host = &scene.host;
+    let meant = meant(&scene, &command.servers)?;
     match command.verb.as_str() {
-        "status" => show(houses, ctx, &meant, command).await,
+        "status" => show(&scene, ctx, &meant, command).await,
         "wait" => {
             let within = command.within_ms.map_or(WAIT_DEFAULT, Duration::from_millis);
-            told(houses, &meant, within, true).await
+            told(host, &meant, within, !command.servers.is_empty(), true).await
         }
-        "logs" => logs(houses, &meant).await,
+        "logs" => logs(host, &meant).await,
         "start" | "stop" | "on" | "off" => {
             let hold = match command.verb.as_str() {
                 "start" => Hold::Start,
@@ -96,73 +95,72 @@ async fn deed(
                 "on" => Hold::On,
                 _ => Hold::Off,
             };
-            for (id, host) in houses {
-                keeper.hold(*id, hold, &meant).await;
-                if hold == Hold::Start {
-                    host.with(async |runtime| each(runtime, &meant, Runtime::start_server)).await;
-                }
+            keeper.hold(hold, &meant).await;
+            if hold == Hold::Start {
+                host.with(async |runtime| each(runtime, &meant, Runtime::start_server)).await;
             }
-            told(houses, &meant, LOOK_MAX, false).await
+            told(host, &meant, LOOK_MAX, false, false).await
         }
         "restart" | "reconnect" => {
-            for (_, host) in houses {
-                host.with(async |runtime| each(runtime, &meant, Runtime::restart_server)).await;
-            }
-            told(houses, &meant, LOOK_MAX, false).await
+            host.with(async |runtime| each(runtime, &meant, Runtime::restart_server)).await;
+            told(host, &meant, LOOK_MAX, false, false).await
         }
         "reload" => {
-            for (id, _) in houses {
-                keeper.reload_house(*id).await;
-            }
-            told(houses, &meant, LOOK_MAX, false).await
+            keeper.reload().await;
+            told(host, &meant, LOOK_MAX, false, false).await
         }
         verb => Err(Failure::usage(format!("this host has no verb {verb}"))),
     }
 }
 
-/// The servers of those names; a name that no house has is an error.
-async fn meant(houses: &Houses, names: &[String]) -> Result<Vec<ServerId>, Failure> {
-    let mut known: Vec<ServerId> = Vec::new();
-    for (_, host) in houses {
-        let views = host.with(async |runtime| runtime.status()).await.unwrap_or_default();
-        known.extend(views.into_iter().map(|view| view.id));
+/// The servers of those names, of which there may be several of one name; without names those of the
+/// configuration of who asks. A name that no client has is an error.
+fn meant(scene: &Scene, names: &[String]) -> Result<Vec<ServerId>, Failure> {
+    if names.is_empty() {
+        return Ok(scene.own.clone());
     }
-    let find = |name: &String| known.iter().find(|id| id.as_str() == name).cloned();
-    let all = names.iter().map(|name| {
-        find(name).ok_or_else(|| Failure::unknown_server(name, known.iter().map(ServerId::as_str)))
-    });
-    all.collect()
+    let mut meant = Vec::new();
+    for name in names {
+        let named = |ids: &[ServerId]| -> Vec<ServerId> {
+            ids.iter().filter(|id| id.as_str() == name).cloned().collect()
+        };
+        let mut found = named(&scene.own);
+        if found.is_empty() {
+            found = named(&scene.others);
+        }
+        if found.is_empty() {
+            let known = scene.own.iter().chain(&scene.others).map(ServerId::as_str);
+            return Err(Failure::unknown_server(name, known));
+        }
+        meant.extend(found);
+    }
+    Ok(meant)
 }
 
 fn each(runtime: &Runtime, meant: &[ServerId], act: impl Fn(&Runtime, &ServerId) -> bool) {
-    let all = || runtime.status().into_iter().map(|view| view.id).collect();
-    let meant: Vec<ServerId> = if meant.is_empty() { all() } else { meant.to_vec() };
-    for server in &meant {
+    for server in meant {
         act(runtime, server);
     }
 }
 
-/// The servers that were meant, once they have settled or when that time has passed; those of the first
-/// house that has them.
-async fn settled(houses: &Houses, meant: &[ServerId], within: Duration) -> Vec<ServerView> {
-    for (_, host) in houses {
-        let views = host.with(async |runtime| runtime.settle(meant, within).await).await.unwrap_or_default();
-        let fits = |view: &ServerView| meant.is_empty() || meant.contains(&view.id);
-        let views: Vec<ServerView> = views.into_iter().filter(fits).collect();
-        if !views.is_empty() {
-            return views;
-        }
+/// The servers that were meant, once they have settled or when that time has passed.
+async fn settled(host: &Host, meant: &[ServerId], within: Duration) -> Vec<ServerView> {
+    if meant.is_empty() {
+        return Vec::new();
     }
-    Vec::new()
+    let mut views = host.with(async |runtime| runtime.settle(meant, within).await).await.unwrap_or_default();
+    views.retain(|view| meant.contains(&view.id));
+    views
 }
 
-async fn show(houses: &Houses, ctx: &Ctx, meant: &[ServerId], command: &Command) -> Result<Answer, Failure> {
+async fn show(scene: &Scene, ctx: &Ctx, meant: &[ServerId], command: &Command) -> Result<Answer, Failure> {
     let within = command.within_ms.map_or(LOOK_MAX, Duration::from_millis);
-    let views = settled(houses, meant, within).await;
-    let answer = status::answer(ctx, &views, meant.first())?;
-    let more = houses.len() - 1;
-    let other = format!("{more} other groups of clients run with other configurations: not shown here");
-    Ok(answer.warn((more > 0).then_some(other)))
+    let views = settled(&scene.host, meant, within).await;
+    let named = meant.first().filter(|_| !command.servers.is_empty());
+    let answer = status::answer(ctx, &views, named)?;
+    let more = scene.others.len();
+    let other = format!("{more} more servers run for clients with other configurations: not shown here");
+    Ok(answer.warn((more > 0 && command.servers.is_empty()).then_some(other)))
 }
 
 #[derive(Serialize)]
@@ -177,15 +175,17 @@ struct ToldServer {
     why: Option<String>,
 }
 
-/// How the servers are that were meant; with `strict`, one that is not as it should be is a failure.
+/// How the servers are that were meant, by name (`named`) or as all; with `strict`, one that is not as it
+/// should be is a failure.
 async fn told(
-    houses: &Houses,
+    host: &Host,
     meant: &[ServerId],
     within: Duration,
+    named: bool,
     strict: bool,
 ) -> Result<Answer, Failure> {
-    let views = settled(houses, meant, within).await;
-    let fine = if meant.is_empty() {
+    let views = settled(host, meant, within).await;
+    let fine = if !named {
         views.iter().all(is_expected)
     } else {
         views.iter().all(|view| super::status_view::is_healthy(view.state) && view.listed)
@@ -211,8 +211,8 @@ struct Logs {
     lines: Vec<String>,
 }
 
-async fn logs(houses: &Houses, meant: &[ServerId]) -> Result<Answer, Failure> {
-    let views = settled(houses, meant, Duration::ZERO).await;
+async fn logs(host: &Host, meant: &[ServerId]) -> Result<Answer, Failure> {
+    let views = settled(host, meant, Duration::ZERO).await;
     let Some(view) = views.first() else {
         return Err(Failure::new("needs_host", Exit::Unavailable, "the host shuts down"));
     };

@@ -12,14 +12,14 @@ use super::deeds;
 use super::exit::Exit;
 use super::logging;
 use super::out::Terminal;
-use super::serve::without_ourselves;
+use super::serve::{at_home, without_ourselves};
 use super::session::interrupted;
 use crate::builtins::Builtins;
 use crate::config::load::{LoadOptions, Loaded, load};
 use crate::config::serve::ServeApproval;
 use crate::runtime::{PinsAt, RuntimePlan};
 use crate::serve::share::keeper::Doing;
-use crate::serve::share::{Command, Join, Keeper, Place, Planned, Plans, Reply, Sameness};
+use crate::serve::share::{Command, Common, Join, Keeper, Place, Planned, Plans, Reply, Served};
 use crate::serve::{Caller, Globs, HostPlan};
 use crate::telemetry::Redaction;
 use crate::transport::guard::Guarding;
@@ -107,8 +107,8 @@ impl Plans for Planner {
             None => {}
         }
         let program = std::env::current_exe().ok();
-        let servers = within(without_ourselves(loaded.servers.clone(), program.as_deref()), join);
-        let same = Sameness::of(&loaded, &servers, &options.env.to_map());
+        let servers = without_ourselves(loaded.servers.clone(), program.as_deref());
+        let servers = at_home(servers, &options);
         let mut runtime = RuntimePlan {
             servers,
             guard: self.guard.clone(),
@@ -119,7 +119,8 @@ impl Plans for Planner {
         builtins.plan(&loaded, &mut runtime);
         let host = HostPlan::with(runtime, loaded.settings.serve.clone());
         Ok(Planned {
-            same,
+            common: Common::of(&loaded.settings),
+            search_key: loaded.search_key.clone(),
             host: HostPlan { builtins: builtins.clone(), ..host },
             caller: Caller { only, ..Caller::same_user() },
             frame_max: loaded.settings.limits.frame_max,
@@ -139,32 +140,13 @@ impl Plans for Planner {
             match planned {
                 Some(Ok((planned, options, loaded))) => {
                     let redaction = self.redaction.clone();
-                    deeds::act(
-                        keeper,
-                        &planned.same,
-                        &deeds::ctx(options, loaded, redaction, &command),
-                        &command,
-                    )
-                    .await
+                    let wanted: Vec<_> = planned.served().iter().map(Served::wanted).collect();
+                    let ctx = deeds::ctx(options, loaded, redaction, &command);
+                    deeds::act(keeper, &wanted, &ctx, &command).await
                 }
                 Some(Err(refusal)) => *refusal,
                 None => Reply::refused("internal", "the host is ending"),
             }
         })
     }
-}
-
-/// The servers of a client, each in that client's working folder unless it has one of its own: as when the
-/// client starts them itself.
-fn within(mut servers: crate::config::spec::ServerSet, join: &Join) -> crate::config::spec::ServerSet {
-    use crate::config::spec::{EntryState, TransportSpec};
-    for entry in &mut servers.entries {
-        if let EntryState::Ready(spec) = &mut entry.state
-            && let TransportSpec::Stdio { cwd: None, .. } = &spec.transport
-            && let TransportSpec::Stdio { cwd, .. } = &mut Arc::make_mut(spec).transport
-        {
-            *cwd = Some(join.cwd.clone());
-        }
-    }
-    servers
 }

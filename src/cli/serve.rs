@@ -14,7 +14,7 @@ use super::serve_http;
 use super::session::interrupted;
 use crate::builtins::Builtins;
 use crate::config::load::{LoadOptions, load};
-use crate::config::spec::{EntryState, ServerSet, TransportSpec};
+use crate::config::spec::{EntryState, Sandbox, Scope, ServerSet, TransportSpec};
 use crate::runtime::{PinsAt, RuntimePlan};
 use crate::serve::{Caller, Client, ClientEra, Globs, Host, HostPlan, Leave, pipes, stdio};
 
@@ -66,6 +66,7 @@ fn plan(ctx: &Ctx, args: &ServeArgs, builtins: &Builtins) -> HostPlan {
     let loaded = load(&LoadOptions { project: options.project && read_project, ..options.clone() });
     ctx.redaction.learn(&loaded.servers.secrets);
     let servers = without_ourselves(loaded.servers.clone(), std::env::current_exe().ok().as_deref());
+    let servers = at_home(servers, options);
     let mut runtime = RuntimePlan {
         servers,
         guard: ctx.guard.clone(),
@@ -102,6 +103,33 @@ pub(super) fn without_ourselves(mut servers: ServerSet, program: Option<&Path>) 
         !skip
     });
     servers
+}
+
+/// The servers, each in a working folder that says where it runs: one of the user's own that names none is
+/// the same server in every project, so it runs in the home folder. One that depends on a folder, because it
+/// has relative paths, is confined to its working folder, or was given to this client alone, runs in the
+/// client's.
+pub(super) fn at_home(mut servers: ServerSet, options: &LoadOptions) -> ServerSet {
+    let home = options.env.get("HOME").map(Path::new).filter(|home| home.is_dir());
+    for entry in &mut servers.entries {
+        let of_user = matches!(entry.source.scope, Scope::User | Scope::Managed);
+        let EntryState::Ready(spec) = &mut entry.state else { continue };
+        let of_folder = !of_user || spec.sandbox != Sandbox::Off;
+        let TransportSpec::Stdio { args, cwd: None, .. } = &spec.transport else { continue };
+        let relative = args.iter().any(|arg| is_relative(arg.reveal()));
+        let folder = home.filter(|_| !of_folder && !relative).unwrap_or(&options.cwd).to_path_buf();
+        if let TransportSpec::Stdio { cwd, .. } = &mut Arc::make_mut(spec).transport {
+            *cwd = Some(folder);
+        }
+    }
+    servers
+}
+
+/// Whether a word of a command line is a path that leads somewhere else in every folder: `.`, `./x`,
+/// `--root=../x`.
+fn is_relative(word: &str) -> bool {
+    let value = word.rsplit_once('=').map_or(word, |(_, value)| value);
+    matches!(value.split('/').next(), Some("." | ".."))
 }
 
 fn is_ourselves(command: &str, program: Option<&Path>) -> bool {
@@ -187,6 +215,45 @@ impl Reloads {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_of_the_user_runs_at_home_unless_it_depends_on_a_folder() {
+        let home = tempfile::tempdir().unwrap();
+        let elsewhere = home.path().join("elsewhere");
+        std::fs::create_dir(&elsewhere).unwrap();
+        let entries = format!(
+            r#"{{"mcpServers":{{
+            "plain":{{"command":"x","args":["-y","@scope/pkg",".hidden","a/../b"]}},
+            "relative":{{"command":"x","args":["--root=."]}},
+            "above":{{"command":"x","args":["../up"]}},
+            "confined":{{"command":"x","sandbox":"fs"}},
+            "own":{{"command":"x","cwd":{:?}}}
+        }}}}"#,
+            elsewhere.display().to_string()
+        );
+        std::fs::write(home.path().join("mcp.json"), entries).unwrap();
+        let ctx = Ctx::for_test(home.path(), &[]);
+        let mut options = ctx.options.clone();
+        options.env = [("HOME", home.path().to_str().unwrap())].into_iter().collect();
+        options.cwd = "/project".into();
+        let folder = |entry: &crate::config::spec::Entry| match &entry.state {
+            EntryState::Ready(spec) => match &spec.transport {
+                TransportSpec::Stdio { cwd, .. } => cwd.clone().unwrap(),
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
+        };
+        let set = at_home(ctx.loaded.servers.clone(), &options);
+        for (name, want) in [
+            ("plain", home.path()),
+            ("relative", Path::new("/project")),
+            ("above", Path::new("/project")),
+            ("confined", Path::new("/project")),
+            ("own", elsewhere.as_path()),
+        ] {
+            assert_eq!(folder(set.get(name).unwrap()), want, "{name}");
+        }
+    }
 
     #[test]
     fn a_host_in_its_own_configuration_is_left_out() {

@@ -135,6 +135,7 @@ impl<'a> Judged<'a> {
         Entry {
             id: ServerId::new(&self.definition.name),
             source: self.definition.source.clone(),
+            project: None,
             shadows: Vec::new(),
             state,
             issues: self.issues,

@@ -29,7 +29,7 @@ impl RuleKey {
     /// The key of an entry that comes from `scope`, used in the project at `root`.
     pub fn of(scope: Scope, root: &Path, server: &ServerId) -> Self {
         let project = (scope == Scope::Project).then(|| root.to_path_buf());
-        Self { scope, project, server: server.clone() }
+        Self { scope, project, server: server.plain() }
     }
 }
 

@@ -60,6 +60,14 @@ impl AllowRules {
         }
     }
 
+    /// Adds the rules of another set for the entry of that scope and name, for one of the servers of that
+    /// name.
+    pub fn take(&mut self, other: &Self, scope: Scope, server: &ServerId) {
+        if let Some(of) = other.by_server.get(&(scope, server.plain())) {
+            self.by_server.insert((scope, server.clone()), of.clone());
+        }
+    }
+
     /// The rule that allows this tool of the entry of that scope, as one would write it.
     pub fn rule_for(&self, scope: Scope, server: &ServerId, tool: &str) -> Option<String> {
         let of = self.by_server.get(&(scope, server.clone()))?;

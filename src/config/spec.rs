@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -132,6 +132,9 @@ pub struct Entry {
     pub id: ServerId,
     /// Where the winning definition stands.
     pub source: Source,
+    /// Root of the project that it belongs to, where servers of several projects run together; `None`:
+    /// that of the run.
+    pub project: Option<Arc<Path>>,
     /// Definitions of the same name that it hides, strongest first.
     pub shadows: Vec<Source>,
     /// What can be done with it.
@@ -207,6 +210,9 @@ pub struct ServerSpec {
     pub watch: Vec<String>,
     /// One process for all clients or one for each.
     pub sharing: Sharing,
+    /// It acts as one person, by a credential that stands in the entry or a login, and the entry does not
+    /// say `shared_identity`: nobody but that person is served by it.
+    pub is_personal: bool,
     /// Further host variables that the child may see.
     pub env_passthrough: Vec<String>,
     /// Confinement.
@@ -422,6 +428,7 @@ impl ServerSpec {
             idle_stop: None,
             watch: Vec::new(),
             sharing: Sharing::default(),
+            is_personal: false,
             env_passthrough: Vec::new(),
             sandbox: Sandbox::default(),
         }

@@ -444,6 +444,7 @@ impl Resolver<'_> {
             idle_stop: raw.idle_stop,
             watch: raw.watch.clone(),
             sharing: raw.sharing,
+            is_personal: false,
             env_passthrough: raw.env_passthrough.clone(),
             sandbox,
         }

@@ -31,6 +31,7 @@ fn entry(name: &str, program: &Path) -> Entry {
     Entry {
         id: spec.id.clone(),
         source: Source { scope: Scope::Default, origin: "built in".into() },
+        project: None,
         shadows: Vec::new(),
         issues: Vec::new(),
         hash: spec.hash.clone(),

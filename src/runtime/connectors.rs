@@ -2,13 +2,14 @@
 //! working directory, the endpoint. Pure but for the values that it is given.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use url::Url;
 
-use super::RuntimePlan;
 use super::pins::Books;
+use super::{RuntimePlan, Surroundings};
 use crate::actors::server::Autostart;
 use crate::actors::supervisor::Planned;
 use crate::catalog::pin::Book;
@@ -29,7 +30,6 @@ pub(super) fn plan(
     mut kept: KeptAll,
     mut books: Books,
 ) -> Vec<Planned> {
-    let roots: Vec<Root> = plan.roots.iter().filter_map(|folder| root(folder)).collect();
     let entries = plan.servers.entries.iter();
     entries
         .map(|entry| {
@@ -38,7 +38,7 @@ pub(super) fn plan(
                 kept: kept.remove(&entry.id),
                 pins: books.remove(&entry.id).unwrap_or_default(),
             };
-            planned(plan, entry, &roots, known)
+            planned(plan, entry, known)
         })
         .collect()
 }
@@ -50,8 +50,9 @@ pub(super) fn secrets(plan: &RuntimePlan) -> (Vec<SecretText>, BTreeMap<ServerId
     for entry in &plan.servers.entries {
         let EntryState::Ready(spec) = &entry.state else { continue };
         let mut passed = Collector::default();
-        for (name, value) in child_env(&plan.host_env, spec, &plan.env_passthrough) {
-            if !is_ordinary_variable(&name) && plan.host_env.get(&name) == Some(&value) {
+        let around = Around::of(plan, &entry.id);
+        for (name, value) in around.child_env(spec) {
+            if !is_ordinary_variable(&name) && around.host_env.get(&name) == Some(&value) {
                 passed.named(&name, &value);
             }
         }
@@ -59,6 +60,39 @@ pub(super) fn secrets(plan: &RuntimePlan) -> (Vec<SecretText>, BTreeMap<ServerId
         all.extend(passed.finish());
     }
     (all, credentials)
+}
+
+/// What one server of a plan is started in.
+struct Around<'a> {
+    host_env: &'a BTreeMap<String, String>,
+    env_passthrough: &'a [String],
+    roots: &'a [PathBuf],
+    poll: Option<Duration>,
+}
+
+impl<'a> Around<'a> {
+    fn of(plan: &'a RuntimePlan, server: &ServerId) -> Self {
+        match plan.surroundings.get(server) {
+            Some(Surroundings { host_env, env_passthrough, roots, poll }) => {
+                Self { host_env, env_passthrough, roots, poll: *poll }
+            }
+            None => Self {
+                host_env: &plan.host_env,
+                env_passthrough: &plan.env_passthrough,
+                roots: &plan.roots,
+                poll: plan.poll,
+            },
+        }
+    }
+
+    fn child_env(&self, spec: &ServerSpec) -> Vec<(String, String)> {
+        child_env(self.host_env, spec, self.env_passthrough)
+    }
+
+    /// The user's home, as the server is told.
+    fn home(&self) -> Option<&'a Path> {
+        self.host_env.get("HOME").map(Path::new).filter(|home| home.is_absolute())
+    }
 }
 
 /// A folder as servers are told about it; `None` for one that is not absolute.
@@ -75,26 +109,27 @@ struct Known {
     pins: Book,
 }
 
-fn planned(plan: &RuntimePlan, entry: &Entry, roots: &[Root], known: Known) -> Planned {
+fn planned(plan: &RuntimePlan, entry: &Entry, known: Known) -> Planned {
+    let around = Around::of(plan, &entry.id);
     let withheld = match &entry.state {
         EntryState::Ready(spec) if matches!(spec.transport, TransportSpec::Stdio { .. }) => {
-            Withheld::of(&plan.host_env, &child_env(&plan.host_env, spec, &plan.env_passthrough))
+            Withheld::of(around.host_env, &around.child_env(spec))
         }
         _ => Withheld::default(),
     };
     let connector = match (plan.in_process.get(&entry.id), &entry.state) {
         (Some(peer), _) => Ok(Connector::Duplex(peer.clone())),
-        (None, EntryState::Ready(spec)) => connector(plan, spec),
+        (None, EntryState::Ready(spec)) => connector(plan, &around, spec),
         (None, _) => Err(LinkFault::Config("this entry can't run".to_owned())),
     };
     Planned {
         entry: Arc::new(entry.clone()),
         connector,
-        roots: roots.to_vec(),
+        roots: around.roots.iter().filter_map(|folder| root(folder)).collect(),
         declared: plan.declared_for.get(&entry.id).unwrap_or(&plan.declared).clone(),
         withheld,
         remembered: known.revision,
-        poll: plan.poll,
+        poll: around.poll,
         autostart: autostart(plan, entry, known.kept.is_some()),
         kept: known.kept,
         pins: known.pins,
@@ -118,20 +153,15 @@ fn autostart(plan: &RuntimePlan, entry: &Entry, is_known: bool) -> Autostart {
     }
 }
 
-/// The user's home, as this process was told.
-fn home(plan: &RuntimePlan) -> Option<&Path> {
-    plan.host_env.get("HOME").map(Path::new).filter(|home| home.is_absolute())
-}
-
-fn connector(plan: &RuntimePlan, spec: &ServerSpec) -> Result<Connector, LinkFault> {
+fn connector(plan: &RuntimePlan, around: &Around<'_>, spec: &ServerSpec) -> Result<Connector, LinkFault> {
     match &spec.transport {
         TransportSpec::Stdio { command, args, cwd, .. } => Ok(Connector::Stdio(StdioLaunch {
             command: command.clone(),
             args: args.iter().map(|arg| arg.reveal().to_owned()).collect(),
-            env: child_env(&plan.host_env, spec, &plan.env_passthrough),
+            env: around.child_env(spec),
             cwd: cwd.clone(),
             guard: plan.guard.clone(),
-            sandbox: confinement(spec, home(plan), plan.own.as_deref()).map(Arc::new),
+            sandbox: confinement(spec, around.home(), plan.own.as_deref()).map(Arc::new),
         })),
         TransportSpec::Http { url, headers } => Ok(Connector::Http(HttpEndpoint {
             url: url.reveal().to_owned(),

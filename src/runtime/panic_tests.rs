@@ -124,6 +124,7 @@ fn entry(name: &str) -> Entry {
     Entry {
         id: spec.id.clone(),
         source: Source { scope: Scope::Flag, origin: "test".into() },
+        project: None,
         shadows: Vec::new(),
         issues: Vec::new(),
         hash: format!("hash-of-{name}"),

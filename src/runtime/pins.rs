@@ -44,7 +44,7 @@ impl PinsAt {
 
     /// The owner of an entry's pins.
     pub fn owner(&self, entry: &Entry) -> Owner {
-        Owner::of(entry, &self.project)
+        Owner::of(entry, entry.project.as_deref().unwrap_or(&self.project))
     }
 }
 

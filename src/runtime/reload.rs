@@ -1,9 +1,16 @@
 //! Reload: the difference between what runs and what a new configuration says. Only what changed
 //! restarts; a configuration that can't be read whole changes nothing.
 
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use tokio::sync::watch;
+
 use super::{Runtime, RuntimePlan, books_of, kept_of};
-use crate::config::diff::Change;
-use crate::config::spec::{Issue, Severity};
+use crate::actors::directory::Directory;
+use crate::actors::registry::RegistryRef;
+use crate::config::diff::{self, Change};
+use crate::config::spec::{Entry, Issue, Severity};
 use crate::view::LifeState;
 
 /// What a reload did.
@@ -51,6 +58,14 @@ impl Runtime {
     /// # Errors
     /// When a whole source can't be used. Then nothing changes. An entry that is wrong costs itself only.
     pub async fn reload(&self, plan: &RuntimePlan) -> Result<Reloaded, Refused> {
+        Ok(self.go_by(plan).await?.done().await)
+    }
+
+    /// As `reload`, but returns as soon as the plan is on its way; of two, the later one counts.
+    ///
+    /// # Errors
+    /// As `reload`.
+    pub async fn go_by(&self, plan: &RuntimePlan) -> Result<Applied, Refused> {
         let broken = plan.servers.issues.iter().filter(|issue| issue.severity == Severity::Error);
         let issues: Vec<Issue> = broken.cloned().collect();
         if issues.is_empty() {
@@ -58,20 +73,48 @@ impl Runtime {
             self.approvals.set_gate(plan.gate());
         }
         // Rules are bound to the scope of an entry, so they fit what runs in any case.
-        if let Some(watch) = &self.rule_watch {
-            watch.look();
+        match (&self.rule_watch, &plan.gate.place) {
+            (Some(watch), Some(place)) if issues.is_empty() => watch.go_by(place),
+            (Some(watch), _) => watch.look(),
+            (None, _) => {}
         }
         if !issues.is_empty() {
             return Err(Refused { issues });
         }
-        let changes = self.apply(plan, kept_of(plan).await, books_of(plan).await).await;
-        self.caught_up().await;
-        let directory = self.directory();
+        // What runs on has its catalogue.
+        let before = self.directory();
+        let fresh =
+            |entry: &Entry| before.entries.get(&entry.id).is_none_or(|is| !diff::same(&is.entry, entry));
+        let (kept, books) = (kept_of(plan, fresh).await, books_of(plan).await);
+        let changes = Box::pin(self.apply(plan, kept, books));
+        Ok(Applied { changes, registry: self.registry.clone(), directory: self.directory.clone() })
+    }
+}
+
+/// A plan that is being put into force.
+pub struct Applied {
+    changes: BoxFuture<'static, Vec<Change>>,
+    registry: RegistryRef,
+    directory: watch::Receiver<Arc<Directory>>,
+}
+
+impl std::fmt::Debug for Applied {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Applied").finish_non_exhaustive()
+    }
+}
+
+impl Applied {
+    /// Waits until what was removed or replaced is gone and the catalogue has forgotten it.
+    pub async fn done(self) -> Reloaded {
+        let changes = self.changes.await;
+        super::caught_up(&self.registry).await;
+        let directory = self.directory.borrow().clone();
         let state = |change: &Change| {
             let view = directory.entries.get(change.id())?.view.borrow();
             Some((view.state, view.why.clone()))
         };
         let servers = changes.into_iter().map(|change| ReloadedServer { state: state(&change), change });
-        Ok(Reloaded { servers: servers.collect() })
+        Reloaded { servers: servers.collect() }
     }
 }

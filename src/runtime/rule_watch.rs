@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::actors::approvals::{ApprovalsMsg, RulePlace};
 use crate::actors::root::Seat;
@@ -19,6 +19,7 @@ const LOOK_GAP: Duration = Duration::from_secs(1);
 /// The task that follows; dropping it ends it.
 #[derive(Debug)]
 pub(super) struct RuleWatch {
+    place: watch::Sender<RulePlace>,
     now: Arc<Notify>,
     _task: Owned,
 }
@@ -26,8 +27,15 @@ pub(super) struct RuleWatch {
 impl RuleWatch {
     /// Follows the file; `now` asks for a look at once.
     pub(super) fn start(place: RulePlace, desk: Seat<ApprovalsMsg>, now: Arc<Notify>) -> Self {
-        let task = task::spawn(follow(place, desk, now.clone()));
-        Self { now, _task: task }
+        let (place, follows) = watch::channel(place);
+        let task = task::spawn(follow(follows, desk, now.clone()));
+        Self { place, now, _task: task }
+    }
+
+    /// Goes by this from now on.
+    pub(super) fn go_by(&self, place: &RulePlace) {
+        self.place.send_replace(place.clone());
+        self.look();
     }
 
     /// Reads the file now, whatever it looks like.
@@ -36,7 +44,7 @@ impl RuleWatch {
     }
 }
 
-async fn follow(place: RulePlace, desk: Seat<ApprovalsMsg>, now: Arc<Notify>) {
+async fn follow(place: watch::Receiver<RulePlace>, desk: Seat<ApprovalsMsg>, now: Arc<Notify>) {
     // The plan was made of the file as it was a moment ago.
     let mut last = None;
     let mut changed = true;
@@ -44,7 +52,7 @@ async fn follow(place: RulePlace, desk: Seat<ApprovalsMsg>, now: Arc<Notify>) {
         let asked = tokio::time::timeout(LOOK_GAP, now.notified()).await.is_ok();
         // What changed is read once more: two changes within one tick of the clock of a file look like one.
         let before = if asked || changed { None } else { last };
-        let place = place.clone();
+        let place = place.borrow().clone();
         let Some((stamp, rules)) = task::blocking(move || look(&place, before)).await else { continue };
         changed = last != Some(stamp);
         last = Some(stamp);
@@ -64,14 +72,18 @@ fn look(place: &RulePlace, before: Option<Stamp>) -> (Stamp, Option<AllowRules>)
     if before == Some(stamp) {
         return (stamp, None);
     }
-    let rules = match rule_file::read(&place.home) {
-        Ok(book) => book.in_force(&place.root, |_, _| true).0,
+    (stamp, Some(rules_of(place)))
+}
+
+/// The rules that are in force there now. Reads the file; blocking.
+pub fn rules_of(place: &RulePlace) -> AllowRules {
+    match rule_file::read(&place.home) {
+        Ok(book) => place.in_force(&book),
         Err(error) => {
             tracing::warn!(%error, "no allow rule is in force");
             AllowRules::default()
         }
-    };
-    (stamp, Some(rules))
+    }
 }
 
 fn stamp(path: &Path) -> Stamp {

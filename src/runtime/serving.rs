@@ -1,20 +1,21 @@
 //! What the edges that serve clients need besides calls: the revision that a server speaks, and a limit
 //! per client.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{broadcast, watch};
 
-use super::Runtime;
+use super::{Runtime, is_settled};
 use crate::actors::approvals::Gate;
 use crate::actors::directory::Directory;
 use crate::actors::server::limit::RateLimit;
 use crate::call::Notice;
 use crate::catalog::merge::Catalog;
-use crate::config::spec::Rate;
+use crate::config::spec::{Rate, ToolFilter};
 use crate::id::{Generation, ServerId};
-use crate::view::LifeState;
+use crate::view::{LifeState, ServerView};
 use crate::wire::era::Revision;
 
 /// Which connections stand: a snapshot that is always the newest.
@@ -27,6 +28,32 @@ impl Connections {
         let directory = self.0.borrow();
         let view = directory.entries.get(server)?.view.borrow();
         (view.state == LifeState::Ready).then_some(view.generation)
+    }
+
+    /// What `tell` has to say of the views of these servers; `None`: of all.
+    pub fn views<T>(
+        &self,
+        which: Option<&BTreeSet<ServerId>>,
+        tell: impl Fn(&ServerView) -> Option<T>,
+    ) -> Vec<T> {
+        let directory = self.0.borrow();
+        let wanted = |id: &&ServerId| which.is_none_or(|which| which.contains(*id));
+        let entries = directory.entries.iter().filter(|(id, _)| wanted(id));
+        entries.filter_map(|(_, entry)| tell(&entry.view.borrow())).collect()
+    }
+
+    /// Whether nothing more is to be expected of these servers for now; `None`: of all.
+    pub fn are_settled(&self, which: Option<&BTreeSet<ServerId>>) -> bool {
+        let settled = self.views(which, |view| is_settled(view).then_some(())).len();
+        let directory = self.0.borrow();
+        settled == which.map_or(directory.entries.len(), BTreeSet::len)
+    }
+
+    /// The listing filter of a server that acts for whoever calls; `None` for one that acts as one person.
+    pub fn filter_for_others(&self, server: &ServerId) -> Option<ToolFilter> {
+        let directory = self.0.borrow();
+        let spec = directory.entries.get(server)?.spec.as_ref()?;
+        (!spec.is_personal).then(|| spec.filter.clone())
     }
 }
 

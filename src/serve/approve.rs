@@ -69,10 +69,12 @@ enum Decide {
 }
 
 fn decide(host: &Arc<Host>, prompt: &Prompt) -> Decide {
-    if host.settings.approval == ServeApproval::Client {
+    let client = host.client(prompt.session);
+    let settings = client.as_ref().map_or_else(|| host.whole(), |client| client.pane());
+    if settings.part.settings.approval == ServeApproval::Client {
         return Decide::At(Answer::Once);
     }
-    match host.client(prompt.session) {
+    match client {
         Some(client) if client.can_be_asked() => Decide::Ask(client),
         _ => Decide::At(Answer::Deny),
     }

@@ -104,7 +104,7 @@ fn unknown(what: &str, name: &str, similar: &[String]) -> RpcError {
 
 /// A name may be one of a server that has not shown its lists yet: the client is told whose.
 fn still_starting(client: &Client, mut error: RpcError) -> RpcError {
-    let late = client.host.on_their_way(client.who());
+    let late = client.host.on_their_way(client);
     if !late.is_empty() {
         let late = client.host.clean(&late.join(", "));
         error.message.push_str(&format!("; not known yet, because still starting: {late}"));
@@ -192,8 +192,7 @@ fn takes_off(client: &Client, target: &Target, request: &Request, params: Bytes)
         grant: None,
     };
     let (events, heard) = mpsc::channel(CALL_EVENTS_MAX);
-    let mut frontend =
-        client.host.frontend(client.who().door).in_era(client.era()).at_most(client.who().mode);
+    let mut frontend = client.frontend();
     let capabilities = capabilities(client, request);
     if !capabilities.is_empty() {
         frontend = frontend.declaring(capabilities);
@@ -412,9 +411,9 @@ pub(super) fn task(client: &Arc<Client>, request: Request, to: &Sink) -> Result<
 
 /// A method that we don't know: to the server that `_meta` names, or to the only one there is.
 pub(super) fn unknown_method(client: &Arc<Client>, request: Request, to: &Sink) -> Result<(), RpcError> {
-    let view = client.host.view();
+    let view = client.view();
     let named = request.meta(SERVER_KEY).and_then(|raw| text(&raw).map(std::borrow::Cow::into_owned));
-    let mut seen = view.catalog.servers.keys().filter(|server| client.who().sees_server(server));
+    let mut seen = view.catalog.servers.keys().filter(|server| client.sees_server(server));
     let server = match named {
         Some(name) => seen.find(|server| server.as_str() == name),
         None => seen.next().filter(|_| seen.next().is_none()),

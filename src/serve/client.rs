@@ -12,13 +12,17 @@ use tokio::sync::{Notify, oneshot};
 
 use super::asks::Asks;
 use super::caller::{Caller, ClientEra};
-use super::host::Host;
+use super::host::{Host, locked};
 use super::message::{Request, RpcError};
 use super::notes::Listen;
+use super::part::{Pane, Part, Reach};
 use super::requests;
 use super::sink::{Outgoing, Sink};
 use super::subscriptions::Follow;
 use super::view::View;
+use crate::actors::frontend::FrontendRef;
+use crate::builtins::guests;
+use crate::config::mode::Mode;
 use crate::id::{ServerId, SessionId};
 use crate::runtime::Throttle;
 use crate::time::Monotonic;
@@ -61,6 +65,8 @@ pub struct Client {
     pub(super) patient_until: Monotonic,
     pub(super) hopeful_until: Monotonic,
     throttle: Option<Throttle>,
+    /// What it has of the host.
+    pane: Mutex<Arc<Pane>>,
     state: Mutex<State>,
     /// Told when a request has ended.
     ended: Notify,
@@ -104,7 +110,7 @@ struct Running {
 }
 
 impl Client {
-    pub(super) fn new(host: Arc<Host>, who: Caller, era: ClientEra) -> Arc<Self> {
+    pub(super) fn new(host: Arc<Host>, who: Caller, era: ClientEra, pane: Arc<Pane>) -> Arc<Self> {
         let passing = era == ClientEra::Modern;
         let era = match era {
             ClientEra::Open => None,
@@ -113,13 +119,14 @@ impl Client {
         };
         // A modern request has no connection before it: it does not wait anew each time.
         let from = if era == Some(Era::Modern) { host.started } else { Monotonic::now() };
-        let throttle = who.rate.or(host.settings.rate).map(Throttle::new);
+        let throttle = who.rate.or(pane.part.settings.rate).map(Throttle::new);
         Arc::new(Self {
             session: SessionId::fresh(),
             passing,
             patient_until: from + PATIENCE,
             hopeful_until: from + PATIENCE_EMPTY,
             throttle,
+            pane: Mutex::new(pane),
             state: Mutex::new(State { era, ..State::default() }),
             ended: Notify::new(),
             waiting: AtomicUsize::new(0),
@@ -136,6 +143,61 @@ impl Client {
     /// Who it is.
     pub fn who(&self) -> &Caller {
         &self.who
+    }
+
+    /// What it has of the host.
+    pub(super) fn pane(&self) -> Arc<Pane> {
+        locked(&self.pane).clone()
+    }
+
+    /// What it has is something else from now on: its configuration changed. It is told what it would see
+    /// another way; what it follows at a server that it has no more is over.
+    pub fn becomes(self: &Arc<Self>, part: Part) {
+        let pane = self.host.pane(part);
+        *locked(&self.pane) = pane.clone();
+        let over: Vec<(String, Follow)> = {
+            let mut state = self.state();
+            let gone = |follow: &Follow| !self.host.reaches(&pane, follow.server());
+            let mut over: Vec<_> = state.subscribed.extract_if(|_, follow| gone(follow)).collect();
+            for listen in state.listens.values_mut() {
+                over.extend(listen.follows.extract_if(.., |(_, follow)| gone(follow)));
+            }
+            over
+        };
+        // Dropped behind the lock: their servers are told.
+        drop(over);
+        self.tell_changes(&self.view());
+        self.host.level_servers();
+    }
+
+    /// The mode that holds for its calls; `None`: the host's.
+    pub(super) fn mode(&self) -> Option<Mode> {
+        match (self.who.mode, self.pane().part.mode) {
+            (Some(one), Some(other)) => Some(one.stricter(other)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// The way to call for it.
+    pub(super) fn frontend(&self) -> FrontendRef {
+        let frontend = self.host.frontend(self.who.door).in_era(self.era()).at_most(self.mode());
+        frontend.among(self.pane().servers.clone())
+    }
+
+    /// Whether it may see a whole server.
+    pub(super) fn sees_server(&self, server: &ServerId) -> bool {
+        self.host.reaches(&self.pane(), server) && self.who.sees_server(server)
+    }
+
+    /// What the host's own tools know of what it has; `None`: it has everything.
+    pub(super) fn share(&self) -> Option<guests::Own> {
+        let pane = self.pane();
+        if pane.part.reach == Reach::All && self.mode().is_none() {
+            return None;
+        }
+        let (host, of) = (self.host.clone(), pane.clone());
+        let reaches = Box::new(move |server: &ServerId| host.reaches(&of, server));
+        Some(guests::Own { catalog: self.view().catalog.clone(), reaches, mode: self.mode() })
     }
 
     /// Takes one message of the client. Returns at once: what takes time runs in tasks; answers, and
@@ -272,7 +334,7 @@ impl Client {
 
     /// How long what runs has when its client ends.
     pub(super) fn grace(&self) -> Duration {
-        self.host.settings.grace
+        self.pane().part.settings.grace
     }
 
     /// How many requests of it run.
@@ -329,19 +391,24 @@ impl Client {
 
     /// The snapshot, after a moment for servers that are on their way when this client is new.
     pub(super) async fn settled_view(&self) -> Arc<View> {
-        self.host.settle(self.patient_until).await;
-        self.host.view()
+        self.host.settle(&self.pane(), self.patient_until).await;
+        self.view()
     }
 
     /// The snapshot, as soon as it has what is looked for, or when a new client has waited for long.
     pub(super) async fn view_with(&self, found: impl Fn(&View) -> bool) -> Arc<View> {
-        self.host.settle_for(self.hopeful_until, found).await;
-        self.host.view()
+        self.host.settle_for(&self.pane(), self.hopeful_until, found).await;
+        self.view()
+    }
+
+    /// The snapshot as of now.
+    pub(super) fn view(&self) -> Arc<View> {
+        self.host.view_of(&self.pane())
     }
 
     /// The raw `inputSchema` of the tool that this client knows by that name.
     pub async fn schema(&self, tool: &str) -> Option<Bytes> {
-        let mut view = self.host.view();
+        let mut view = self.view();
         if view.tool(tool, &self.who).is_none() {
             view = self.view_with(|view| view.tool(tool, &self.who).is_some()).await;
         }
@@ -405,7 +472,7 @@ impl Client {
         if state.running.contains_key(id) {
             return Err(RpcError::request("a request with this id runs already"));
         }
-        let most = self.host.settings.calls_max;
+        let most = self.pane().part.settings.calls_max;
         if state.running.len() >= most {
             let text = format!("{most} requests of this client run already (serve.calls_max)");
             let data = serde_json::json!({"code": "busy", "delivery": "not_sent", "retry_after_ms": 1000});

@@ -84,12 +84,12 @@ fn server_info() -> Value {
 /// What clients may use: lists always, the rest when a server has it. One that has not answered yet may
 /// have any of it, and a client asks once.
 fn capabilities_of(client: &Client, era: Era, view: &View) -> Value {
-    let settling = client.host.is_settling();
+    let settling = client.host.is_settling(&client.pane());
     let known: Vec<Value> = view
         .catalog
         .servers
         .iter()
-        .filter(|(server, _)| client.who().sees_server(server))
+        .filter(|(server, _)| client.sees_server(server))
         .filter_map(|(_, all)| serde_json::from_slice(all.capabilities.as_ref()?).ok())
         .collect();
     let may = |pointer: &str| settling || known.iter().any(|can| can.pointer(pointer).is_some());
@@ -124,12 +124,12 @@ fn capabilities_of(client: &Client, era: Era, view: &View) -> Value {
 }
 
 fn add_instructions(result: &mut Value, client: &Client, view: &View) {
-    let servers = view.catalog.servers.iter().filter(|(server, _)| client.who().sees_server(server));
+    let servers = view.catalog.servers.iter().filter(|(server, _)| client.sees_server(server));
     let parts: Vec<(&str, &str)> = servers
         .filter_map(|(server, all)| Some((server.as_str(), all.instructions.as_deref()?.trim())))
         .filter(|(_, text)| !text.is_empty())
         .collect();
-    if let Some(text) = merged(&parts, client.host.settings.instructions_max) {
+    if let Some(text) = merged(&parts, client.pane().part.settings.instructions_max) {
         result["instructions"] = Value::from(text);
     }
 }

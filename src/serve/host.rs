@@ -2,13 +2,14 @@
 //! the table of clients. Owned by the edge that serves; ends with it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::{Notify, RwLock, watch};
 
 use super::caller::{Caller, ClientEra, Identity};
 use super::client::{Client, Leave};
 use super::park::Park;
+use super::part::{Pane, Part, Reach};
 use super::rounds::{self, Parked};
 use super::subscriptions::Follows;
 use super::tasks::Owners;
@@ -17,16 +18,15 @@ use super::{approve, notes};
 use crate::actors::approvals::ApprovalsRef;
 use crate::actors::frontend::FrontendRef;
 use crate::builtins::Builtins;
-use crate::builtins::guests::{Guest, Sight};
+use crate::builtins::guests::{Guest, Share, Sight};
 use crate::call::{CallLimits, CallRequest, Door, ItemKind, Target};
 use crate::catalog::items::ServerCatalog;
 use crate::catalog::merge::Catalog;
-use crate::catalog::naming::NamingRule;
 use crate::catalog::schema::{CompiledSchema, SchemaCache};
 use crate::config::load::{Env, Loaded};
 use crate::config::serve::ServeSettings;
 use crate::id::{CallId, Generation, ServerId, SessionId};
-use crate::runtime::{Connections, Refused, Reloaded, Runtime, RuntimePlan, StartError, is_settled};
+use crate::runtime::{Applied, Connections, Refused, Reloaded, Runtime, RuntimePlan, StartError, is_settled};
 use crate::telemetry::Redaction;
 use crate::time::Monotonic;
 use crate::transport::{Declared, task};
@@ -84,14 +84,15 @@ pub struct Host {
     catalog: watch::Receiver<Arc<Catalog>>,
     connections: Connections,
     redaction: Redaction,
-    reserved: Vec<String>,
-    pub(super) settings: ServeSettings,
+    /// What a client has that has everything, and what one of another person has.
+    whole: Arc<Pane>,
+    impersonal: Arc<Pane>,
+    /// What clients have that have a part.
+    panes: Mutex<Vec<Weak<Pane>>>,
     /// Where the last result of each client is kept.
     builtins: Builtins,
     pub(super) started: Monotonic,
     clients: Mutex<BTreeMap<SessionId, Arc<Client>>>,
-    /// The last snapshot that was built.
-    view: Mutex<Arc<View>>,
     schemas: Mutex<SchemaCache>,
     /// Calls that wait for their clients to come back.
     pub(super) parked: Mutex<Park<Parked>>,
@@ -115,7 +116,13 @@ impl Host {
     /// When the runtime can't be started.
     pub async fn start(plan: HostPlan) -> Result<Arc<Self>, StartError> {
         let redaction = plan.runtime.redaction.clone();
-        let reserved = plan.runtime.reserved.clone();
+        let whole = Part {
+            reach: Reach::All,
+            settings: plan.serve,
+            reserved: plan.runtime.reserved.clone(),
+            mode: None,
+        };
+        let impersonal = Part { reach: Reach::Impersonal, ..whole.clone() };
         let started = Monotonic::now();
         let runtime = Runtime::start(plan.runtime).await?;
         plan.builtins.attach(&runtime);
@@ -126,12 +133,12 @@ impl Host {
             catalog: runtime.catalog_watch(),
             connections: runtime.connections(),
             redaction,
-            reserved,
-            settings: plan.serve,
+            whole: Arc::new(Pane::new(whole)),
+            impersonal: Arc::new(Pane::new(impersonal)),
+            panes: Mutex::default(),
             builtins: plan.builtins,
             started,
             clients: Mutex::default(),
-            view: Mutex::default(),
             schemas: Mutex::default(),
             parked: Mutex::default(),
             park_changed: Arc::default(),
@@ -154,18 +161,50 @@ impl Host {
         Ok(host)
     }
 
-    /// Attaches a client.
+    /// Attaches a client: to all servers, or, if it is of another person, to those that act as nobody in
+    /// particular.
     pub fn open(self: &Arc<Self>, who: Caller, era: ClientEra) -> Arc<Client> {
-        let client = Client::new(self.clone(), who, era);
+        let pane = match who.identity {
+            Identity::SameUser => self.whole.clone(),
+            Identity::Token(_) => self.impersonal.clone(),
+        };
+        self.attach(who, era, pane)
+    }
+
+    /// Attaches a client that has a part.
+    pub fn open_part(self: &Arc<Self>, who: Caller, era: ClientEra, part: Part) -> Arc<Client> {
+        self.attach(who, era, self.pane(part))
+    }
+
+    /// What a client has that has everything.
+    pub(super) fn whole(&self) -> Arc<Pane> {
+        self.whole.clone()
+    }
+
+    /// What clients with such a part have in common.
+    pub(super) fn pane(&self, part: Part) -> Arc<Pane> {
+        let mut panes = locked(&self.panes);
+        panes.retain(|pane| pane.strong_count() > 0);
+        if let Some(pane) = panes.iter().filter_map(Weak::upgrade).find(|pane| pane.part == part) {
+            return pane;
+        }
+        let pane = Arc::new(Pane::new(part));
+        panes.push(Arc::downgrade(&pane));
+        pane
+    }
+
+    fn attach(self: &Arc<Self>, who: Caller, era: ClientEra, pane: Arc<Pane>) -> Arc<Client> {
+        let client = Client::new(self.clone(), who, era, pane);
         let who = client.who().clone();
         let keeps_as = client.is_passing().then(|| self.keeps_as(&who.identity));
-        if who.only.is_some() || keeps_as.is_some() {
-            let sight = who.only.clone().map(|only| {
-                let sight: Sight = Arc::new(move |server, raw, exposed| only.keeps(server, raw, exposed));
-                sight
-            });
-            self.builtins.guests().enter(client.session(), Guest { sight, keeps_as });
-        }
+        let sight = who.only.clone().map(|only| {
+            let sight: Sight = Arc::new(move |server, raw, exposed| only.keeps(server, raw, exposed));
+            sight
+        });
+        // What it has may become another part as long as it is there.
+        let weak = Arc::downgrade(&client);
+        let share: Share = Arc::new(move || weak.upgrade().and_then(|client| client.share()));
+        self.builtins.guests().enter(client.session(), Guest { sight, keeps_as, share: Some(share) });
         locked(&self.clients).insert(client.session(), client.clone());
         client
     }
@@ -173,6 +212,17 @@ impl Host {
     /// For which session results are kept of clients that live for one request: one for each identity.
     pub(super) fn keeps_as(&self, identity: &Identity) -> SessionId {
         *locked(&self.identities).entry(identity.clone()).or_insert_with(SessionId::fresh)
+    }
+
+    /// As `reload`, but returns as soon as the plan is on its way; see [`Runtime::go_by`].
+    ///
+    /// # Errors
+    /// As `reload`.
+    pub async fn go_by(&self, plan: &HostPlan) -> Result<Applied, Refused> {
+        match self.runtime.read().await.as_ref() {
+            Some(runtime) => runtime.go_by(&plan.runtime).await,
+            None => Err(Refused { issues: Vec::new() }),
+        }
     }
 
     /// Makes the servers equal to another plan; see [`Runtime::reload`].
@@ -243,37 +293,39 @@ impl Host {
         self.frontend.clone().through(door)
     }
 
-    /// The snapshot as of now.
-    pub(super) fn view(&self) -> Arc<View> {
+    /// The snapshot of what a client has, as of now.
+    pub(super) fn view_of(&self, pane: &Pane) -> Arc<View> {
         let catalog = self.catalog.borrow().clone();
-        let mut view = locked(&self.view);
-        if !Arc::ptr_eq(&view.catalog, &catalog) {
-            let rule = NamingRule {
-                style: self.settings.naming,
-                len_max: self.settings.name_len_max,
-                reserved: &self.reserved,
-            };
-            *view = Arc::new(View::of(catalog, rule));
-        }
-        view.clone()
+        let settled = || self.connections.are_settled(pane.servers.as_deref());
+        pane.view(catalog, |server| self.connections.filter_for_others(server), settled)
     }
 
-    /// Waits until all servers have settled, or until then.
-    pub(super) async fn settle(&self, until: Monotonic) {
+    /// Whether a server is there for a client that has this.
+    pub(super) fn reaches(&self, pane: &Pane, server: &ServerId) -> bool {
+        match &pane.part.reach {
+            Reach::All => true,
+            Reach::These(servers) => servers.contains_key(server),
+            Reach::Impersonal => self.connections.filter_for_others(server).is_some(),
+        }
+    }
+
+    /// Waits until all servers of a part have settled, or until then.
+    pub(super) async fn settle(&self, pane: &Pane, until: Monotonic) {
         let left = until.since(Monotonic::now());
-        if left.is_zero() {
+        let wanted: Vec<ServerId> = pane.servers.iter().flat_map(|servers| servers.iter().cloned()).collect();
+        if left.is_zero() || (pane.servers.is_some() && wanted.is_empty()) {
             return;
         }
         if let Some(runtime) = self.runtime.read().await.as_ref() {
-            runtime.settle(&[], left).await;
+            runtime.settle(&wanted, left).await;
         }
     }
 
     /// Waits until the snapshot has what is looked for, no server is on its way any more, or until then.
-    pub(super) async fn settle_for(&self, until: Monotonic, found: impl Fn(&View) -> bool) {
+    pub(super) async fn settle_for(&self, pane: &Pane, until: Monotonic, found: impl Fn(&View) -> bool) {
         let mut catalog = self.catalog.clone();
-        let mut settled = std::pin::pin!(self.settle(until));
-        while !found(&self.view()) {
+        let mut settled = std::pin::pin!(self.settle(pane, until));
+        while !found(&self.view_of(pane)) {
             tokio::select! {
                 changed = catalog.changed() => if changed.is_err() { return },
                 () = &mut settled => return,
@@ -292,41 +344,50 @@ impl Host {
         self.runtime.try_read().ok()?.as_ref()?.revision_of(server)
     }
 
-    /// Whether a server may still come to be known.
-    pub(super) fn is_settling(&self) -> bool {
-        let Ok(runtime) = self.runtime.try_read() else { return false };
-        runtime.as_ref().is_some_and(|runtime| !runtime.status().iter().all(is_settled))
+    /// Whether a server of a part may still come to be known.
+    pub(super) fn is_settling(&self, pane: &Pane) -> bool {
+        !self.connections.are_settled(pane.servers.as_deref())
     }
 
     /// Names of servers that this client may see and whose lists nobody has seen yet, because they are
     /// still on their way.
-    pub(super) fn on_their_way(&self, who: &Caller) -> Vec<String> {
-        let Ok(runtime) = self.runtime.try_read() else { return Vec::new() };
-        let views = runtime.as_ref().map(Runtime::status).unwrap_or_default();
-        let waits = |view: &&ServerView| !view.listed && !is_settled(view) && who.sees_server(&view.id);
-        views.iter().filter(waits).map(|view| view.id.to_string()).collect()
+    pub(super) fn on_their_way(&self, client: &Client) -> Vec<String> {
+        let waits = |view: &ServerView| !view.listed && !is_settled(view);
+        let late = self
+            .connections
+            .views(client.pane().servers.as_deref(), |view| waits(view).then(|| view.id.clone()));
+        late.iter().filter(|id| client.sees_server(id)).map(ToString::to_string).collect()
     }
 
     /// Names of required servers that are not usable now.
     pub fn waiting_for(&self) -> Vec<String> {
-        let Ok(runtime) = self.runtime.try_read() else { return Vec::new() };
-        let views = runtime.as_ref().map(Runtime::status).unwrap_or_default();
         let usable = |view: &ServerView| matches!(view.state, LifeState::Ready | LifeState::Dormant);
-        views.iter().filter(|view| view.required && !usable(view)).map(|view| view.id.to_string()).collect()
+        self.connections.views(None, |view| (view.required && !usable(view)).then(|| view.id.to_string()))
     }
 
-    /// Asks every server that has log messages for the lowest level that any client wants.
-    pub(super) fn level_servers(&self, view: &View) {
-        let wanted = self.clients().iter().filter_map(|client| client.state().level).min();
-        let Some(level) = wanted else { return };
-        for (server, all) in &view.catalog.servers {
-            self.level_server(server, all, level, |known| known != level);
+    /// Asks every server that has log messages for the lowest level that any of its clients wants.
+    pub(super) fn level_servers(&self) {
+        let clients: Vec<(Arc<Pane>, usize)> = self
+            .clients()
+            .iter()
+            .filter_map(|client| {
+                let level = client.state().level?;
+                Some((client.pane(), level))
+            })
+            .collect();
+        let catalog = self.catalog.borrow().clone();
+        for (server, all) in &catalog.servers {
+            let wanted = clients.iter().filter(|(pane, _)| self.reaches(pane, server));
+            if let Some(level) = wanted.map(|(_, level)| *level).min() {
+                self.level_server(server, all, level, |known| known != level);
+            }
         }
     }
 
     /// Asks one server of the legacy era for log messages of a level, unless it sends them already.
     pub(super) fn level_down(&self, server: &ServerId, level: usize) {
-        if let Some(all) = self.view().catalog.servers.get(server) {
+        let catalog = self.catalog.borrow().clone();
+        if let Some(all) = catalog.servers.get(server) {
             self.level_server(server, all, level, |known| known > level);
         }
     }

@@ -16,6 +16,7 @@ pub mod lists;
 mod message;
 mod notes;
 mod park;
+pub mod part;
 #[cfg(unix)]
 pub mod pipes;
 mod refusal;
@@ -35,4 +36,5 @@ pub use crate::config::serve::{ServeApproval, ServeSettings};
 pub use caller::{Caller, ClientEra, Globs, Identity};
 pub use client::{Client, Leave};
 pub use host::{Host, HostPlan};
+pub use part::{Part, Reach};
 pub use sink::{Outgoing, Outlet, Sink};

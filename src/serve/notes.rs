@@ -54,7 +54,7 @@ pub(super) struct Listen {
     /// Which of [`CHANGES`] it wants.
     wants: [bool; 3],
     /// Resources that it follows: the URI, and its place among those of the server.
-    follows: Vec<(String, Follow)>,
+    pub(super) follows: Vec<(String, Follow)>,
     /// What its client sees of each kind of list.
     seen: [u64; 4],
 }
@@ -71,7 +71,8 @@ pub(super) async fn hear(host: Weak<Host>, mut notices: broadcast::Receiver<Noti
             Err(broadcast::error::RecvError::Closed) => return,
         };
         let Some(host) = host.upgrade() else { return };
-        let clients = host.clients();
+        let mut clients = host.clients();
+        clients.retain(|client| host.reaches(&client.pane(), &notice.server));
         let alone = clients.windows(2).all(|two| two[0].who().identity == two[1].who().identity);
         for client in clients {
             client.tell(&notice, alone);
@@ -85,12 +86,11 @@ pub(super) async fn follow(host: Weak<Host>, mut catalog: watch::Receiver<Arc<Ca
         tokio::time::sleep(GATHER).await;
         catalog.borrow_and_update();
         let Some(host) = host.upgrade() else { return };
-        let view = host.view();
         for client in host.clients() {
-            client.tell_changes(&view);
+            client.tell_changes(&client.view());
         }
         // One that was not known when they were set has its levels still to come.
-        host.level_servers(&view);
+        host.level_servers();
     }
 }
 
@@ -101,7 +101,7 @@ pub(super) async fn keep_up(host: Weak<Host>, mut views: ViewWatch) {
         views.changed().await;
         tokio::time::sleep(GATHER).await;
         let Some(host) = host.upgrade() else { return };
-        host.level_servers(&host.view());
+        host.level_servers();
         subscriptions::renew(&host);
     }
 }
@@ -121,7 +121,7 @@ impl Client {
 
     /// Tells it what a server says to nobody in particular, if it is for this client: updates to those who
     /// follow, what belongs to a task or a question to whose it is, log messages to whoever sees the server,
-    /// and what we do not know too, as long as all that are attached are of one identity (`alone`).
+    /// and what we do not know too, as long as all that have the server are of one identity (`alone`).
     fn tell(&self, notice: &Notice, alone: bool) {
         if notice.method == UPDATED {
             return self.tell_update(notice);
@@ -224,7 +224,7 @@ pub(super) fn set_level(client: &Arc<Client>, request: &Request, to: &Sink) -> R
         return Err(RpcError::params(format!("`params.level` must be one of {}", LEVELS.join(", "))));
     };
     client.state().level = Some(at);
-    client.host.level_servers(&client.host.view());
+    client.host.level_servers();
     client.reply(to, success(&request.id, "{}"));
     Ok(())
 }
@@ -249,7 +249,7 @@ pub(super) fn listen(client: &Arc<Client>, request: Request, to: &Sink) -> Resul
     let (me, out) = (client.clone(), to.clone());
     client.run(request.id.clone(), to, async move {
         let follows = subscriptions::follow(&me, uris).await;
-        let view = me.host.view();
+        let view = me.view();
         let id = Bytes::copy_from_slice(&request.id);
         let accepted = accepted(wants, &follows);
         let params = format!(r#"{{"_meta":{},"notifications":{accepted}}}"#, meta_of(&id));

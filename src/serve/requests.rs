@@ -122,7 +122,7 @@ pub(super) fn note(client: &Arc<Client>, method: &str, params: &Bytes) {
                 state.initialized |= state.welcomed;
             }
             // What changed since it was welcomed.
-            client.tell_changes(&client.host.view());
+            client.tell_changes(&client.view());
         }
         "notifications/cancelled" => {
             if let Some(id) = member(params, "requestId") {

@@ -137,7 +137,7 @@ pub(super) fn park(
         &state,
     );
     flight.is_away(true);
-    let until = Monotonic::now() + client.host.settings.park_ttl;
+    let until = Monotonic::now() + client.pane().part.settings.park_ttl;
     let key = (client.parks_as(), call_of(request));
     let parked = Parked { flight, questions };
     match locked(&client.host.parked).put(state, key, until, parked) {

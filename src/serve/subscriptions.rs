@@ -95,6 +95,11 @@ pub(super) struct Follow {
 }
 
 impl Follow {
+    /// The server that has it.
+    pub(super) fn server(&self) -> &ServerId {
+        &self.key.0
+    }
+
     /// Whether an update of this server is about it.
     pub(super) fn is_of(&self, server: &ServerId) -> bool {
         self.key.0 == *server
@@ -137,7 +142,7 @@ struct Ask<'a> {
 
 impl Ask<'_> {
     fn of(client: &Client) -> Self {
-        Self { session: client.session(), door: client.who().door, mode: client.who().mode, params: None }
+        Self { session: client.session(), door: client.who().door, mode: client.mode(), params: None }
     }
 }
 

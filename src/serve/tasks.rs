@@ -61,7 +61,8 @@ impl Client {
 
     /// The server that has a task of this client.
     pub(super) fn task_at(&self, id: &str) -> Option<ServerId> {
-        locked(&self.host.owners).of.get(&(self.owner(), id.to_owned())).cloned().flatten()
+        let server = locked(&self.host.owners).of.get(&(self.owner(), id.to_owned())).cloned().flatten();
+        server.filter(|server| self.host.reaches(&self.pane(), server))
     }
 }
 

@@ -140,6 +140,7 @@ mod tests {
         Entry {
             id: name.into(),
             source: Source { scope: Scope::User, origin: origin.into() },
+            project: None,
             shadows: Vec::new(),
             issues: Vec::new(),
             hash: hash.to_owned(),

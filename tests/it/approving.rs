@@ -173,7 +173,7 @@ async fn a_mode_that_forbids_counts_for_what_waits_already() {
 #[tokio::test(start_paused = true)]
 async fn always_writes_a_rule_and_taking_it_back_counts_at_once() {
     let home = tempfile::tempdir().unwrap();
-    let place = RulePlace { home: home.path().to_path_buf(), root: "/p".into() };
+    let place = RulePlace { home: home.path().to_path_buf(), root: "/p".into(), servers: Default::default() };
     let (fleet, _) = fleet();
     let runtime = fleet.plan(|plan| plan.gate.place = Some(place.clone())).ready().await;
     let until = async |want: bool| {

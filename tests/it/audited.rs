@@ -24,7 +24,7 @@ async fn audited(home: &Path) -> Runtime {
     };
     let asking = ServerSpec { allow_all_tools: false, ..spec("s") };
     let plan = AuditPlan { place: Ok(Place::below(home, FILE_MAX)), strict: true };
-    let rules = RulePlace { home: home.to_path_buf(), root: "/p".into() };
+    let rules = RulePlace { home: home.to_path_buf(), root: "/p".into(), servers: Default::default() };
     let fleet = Fleet::default().with(asking, script).plan(|to| {
         to.audit = Some(plan);
         to.gate.place = Some(rules);

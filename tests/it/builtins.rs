@@ -168,9 +168,10 @@ async fn a_session_that_sees_only_a_part_is_told_of_that_part() {
     let fleet = Fleet::default().with(spec("s"), quick).with(spec("t"), quick);
     let (runtime, builtins) = Place::new("").start(fleet).await;
     let only = |server: &ServerId, raw: &str, _: &str| server.as_str() == "t" && raw == "echo";
-    builtins
-        .guests()
-        .enter(SessionId(1), Guest { sight: Some(Arc::new(only)), keeps_as: Some(SessionId(9)) });
+    builtins.guests().enter(
+        SessionId(1),
+        Guest { sight: Some(Arc::new(only)), keeps_as: Some(SessionId(9)), share: None },
+    );
     let all = use_tool(&runtime, "describe_capabilities", json!({})).await.unwrap();
     let names = |key: &str| -> Vec<String> {
         all[key].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect()

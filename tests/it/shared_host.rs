@@ -36,7 +36,7 @@ impl Client {
         Self::ready_with(home, |_| {})
     }
 
-    fn ready_with(home: &Home, with: impl FnOnce(&mut Command)) -> Self {
+    pub(crate) fn ready_with(home: &Home, with: impl FnOnce(&mut Command)) -> Self {
         let mut client = Self::start(home, with);
         let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {},
             "clientInfo": {"name": "t", "version": "1"}});
@@ -50,7 +50,7 @@ impl Client {
     }
 
     /// The answer; `None` when the stream ended.
-    fn ask(&mut self, method: &str, params: Value) -> Option<Value> {
+    pub(crate) fn ask(&mut self, method: &str, params: Value) -> Option<Value> {
         self.last += 1;
         self.say(json!({"jsonrpc": "2.0", "id": self.last, "method": method, "params": params}));
         loop {
@@ -67,6 +67,13 @@ impl Client {
 
     fn tools(&mut self) -> usize {
         self.ask("tools/list", json!({})).unwrap()["result"]["tools"].as_array().unwrap().len()
+    }
+
+    /// The names of its tools, in order.
+    pub(crate) fn names(&mut self) -> Vec<String> {
+        let listed = self.ask("tools/list", json!({})).unwrap();
+        let tools = listed["result"]["tools"].as_array().unwrap();
+        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
     }
 
     /// Ends its input; the exit code.
@@ -99,11 +106,11 @@ fn processes(home: &Home, word: &str) -> Vec<i32> {
     pids.filter(ours).collect()
 }
 
-fn hosts(home: &Home) -> Vec<i32> {
+pub(crate) fn hosts(home: &Home) -> Vec<i32> {
     processes(home, "__host")
 }
 
-fn servers(home: &Home) -> Vec<i32> {
+pub(crate) fn servers(home: &Home) -> Vec<i32> {
     processes(home, &badmcp())
 }
 
@@ -230,14 +237,14 @@ impl Ended for Child {
 }
 
 #[tokio::test]
-async fn what_differs_is_apart_an_environment_a_folder_and_a_server_of_ones_own() {
+async fn what_differs_is_apart_an_environment_and_a_server_of_ones_own() {
     let home = with_server(&json!({"env": {"X": "${X:-none}"}}));
     let mut one = Client::ready(&home);
     let mut two = Client::ready_with(&home, |command| _ = command.env("X", "other"));
     let mut three = Client::ready_with(&home, |command| _ = command.env("TERM", "dumb"));
     let mut elsewhere = Client::ready_with(&home, |command| _ = command.current_dir(home.home()));
     assert!(one.tools() > 3 && two.tools() > 3 && three.tools() > 3 && elsewhere.tools() > 3);
-    assert_eq!((hosts(&home).len(), servers(&home).len()), (1, 3), "two environments, two folders, one host");
+    assert_eq!((hosts(&home).len(), servers(&home).len()), (1, 2), "two environments, one host");
     let other = with_server(&json!({"sharing": "session"}));
     let (mut four, mut five) = (Client::ready(&other), Client::ready(&other));
     assert!(four.tools() > 3 && five.tools() > 3);

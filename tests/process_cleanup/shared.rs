@@ -26,6 +26,11 @@ struct Client {
 
 impl Desk {
     fn new() -> Self {
+        Self::with(&json!({}))
+    }
+
+    /// One with a third server, of the first shape, whose entry says this besides.
+    fn with(more: &Value) -> Self {
         let desk = Self { home: tempfile::tempdir().unwrap(), mark: Mark::new() };
         for folder in [".callboard", "tmp"] {
             std::fs::create_dir(desk.home.path().join(folder)).unwrap();
@@ -37,8 +42,13 @@ impl Desk {
             )
         };
         // One whose child stays behind at the end of its input, one with a daemon.
-        let servers: serde_json::Map<String, Value> =
+        let mut servers: serde_json::Map<String, Value> =
             [&SHAPES[0], &SHAPES[5]].map(entry).into_iter().collect();
+        if let Some(more) = more.as_object().filter(|more| !more.is_empty()) {
+            let (_, mut own) = entry(&SHAPES[0]);
+            own.as_object_mut().unwrap().extend(more.clone());
+            servers.insert("own".to_owned(), own);
+        }
         let text = json!({ "mcpServers": servers }).to_string();
         std::fs::write(desk.home.path().join(".callboard/mcp.json"), text).unwrap();
         desk
@@ -46,7 +56,13 @@ impl Desk {
 
     /// A client that has just been started.
     fn start(&self) -> Client {
+        self.start_in(self.home.path())
+    }
+
+    /// The same in that folder.
+    fn start_in(&self, folder: &std::path::Path) -> Client {
         let mut command = command(self.home.path(), &["--mcp-serve"]);
+        command.current_dir(folder);
         command
             .env(MARK, &self.mark.0)
             .env("TMPDIR", self.home.path().join("tmp"))
@@ -62,6 +78,23 @@ impl Desk {
         let mut client = self.start();
         client.greet();
         client
+    }
+
+    /// Clients that are served, each in a folder of its own.
+    fn clients_in_folders(&self, count: usize) -> Vec<Client> {
+        let client = |n| {
+            let folder = self.home.path().join(format!("p{n}"));
+            std::fs::create_dir_all(&folder).unwrap();
+            let mut client = self.start_in(&folder);
+            client.greet();
+            client
+        };
+        (0..count).map(client).collect()
+    }
+
+    /// How many servers run: each has one guard.
+    fn guards(&self) -> usize {
+        crate::trees::children(self.host()).len()
     }
 
     /// The only host.
@@ -232,9 +265,27 @@ async fn ten_clients_have_each_server_once() {
     let desk = Desk::new();
     let clients: Vec<Client> = (0..10).map(|_| desk.client()).collect();
     desk.grown().await;
-    let host = desk.host();
-    let guards = crate::trees::children(host).len();
-    assert_eq!(guards, 2, "one guard for each of two servers");
+    assert_eq!(desk.guards(), 2, "one guard for each of two servers");
+    clients.into_iter().for_each(Client::leaves);
+    desk.empty().await;
+    desk.assert_clean();
+}
+
+#[tokio::test]
+async fn clients_in_ten_folders_have_each_server_once_and_the_end_of_one_ends_its_own_alone() {
+    let desk = Desk::with(&json!({"sharing": "session"}));
+    let mut clients = desk.clients_in_folders(10);
+    until("two for all, and one for each", || desk.guards() == 12).await;
+    desk.grown().await;
+    let killed = clients.pop().unwrap();
+    signal(killed.process.pid(), Signal::KILL);
+    drop(killed);
+    clients.pop().unwrap().leaves();
+    until("those of the two are gone", || desk.guards() == 10).await;
+    for client in &mut clients {
+        assert!(client.ask("ping", json!({}))["result"].is_object());
+    }
+    assert_eq!(desk.guards(), 10);
     clients.into_iter().for_each(Client::leaves);
     desk.empty().await;
     desk.assert_clean();

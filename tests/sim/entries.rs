@@ -111,6 +111,7 @@ fn entry(name: &str, state: EntryState) -> Entry {
     Entry {
         id: ServerId::new(name),
         source: Source { scope: Scope::Flag, origin: "simulation".into() },
+        project: None,
         shadows: Vec::new(),
         issues: Vec::new(),
         hash,

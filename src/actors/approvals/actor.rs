@@ -260,7 +260,7 @@ impl ApprovalsState {
         self.keeping.retain(|task| !task.is_finished());
         let Some(request) = self.requests.get(&id) else { return };
         let Some(place) = self.args.gate.borrow().place.clone() else { return };
-        let key = RuleKey::of(request.scope, &place.root, &request.prompt.server);
+        let key = RuleKey::of(request.scope, place.root_of(&request.prompt.server), &request.prompt.server);
         let (tool, minutes) = (request.key.tool.tool.clone(), request.minutes.clone());
         let work = async move {
             let written =

@@ -1,12 +1,16 @@
 //! What the policy goes by, as one value: published by the desk, read by the front end.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::host::HostSettings;
+use crate::config::rule_book::RuleBook;
 use crate::config::rules::AllowRules;
+use crate::config::spec::Scope;
+use crate::id::ServerId;
 use crate::policy::access::Mode;
 use crate::telemetry::Redaction;
 
@@ -17,6 +21,30 @@ pub struct RulePlace {
     pub home: PathBuf,
     /// Root of the project.
     pub root: PathBuf,
+    /// The servers of a host for several projects: each with the scope of its entry, and the root of its
+    /// project. Empty where there is one project: its rules go by names.
+    pub servers: BTreeMap<ServerId, (Scope, PathBuf)>,
+}
+
+impl RulePlace {
+    /// Root of the project that a server belongs to.
+    pub fn root_of(&self, server: &ServerId) -> &Path {
+        self.servers.get(server).map_or(&self.root, |(_, root)| root)
+    }
+
+    /// The rules in force of what the file says.
+    pub fn in_force(&self, book: &RuleBook) -> AllowRules {
+        if self.servers.is_empty() {
+            return book.in_force(&self.root, |_, _| true).0;
+        }
+        let mut of_root: BTreeMap<&Path, AllowRules> = BTreeMap::new();
+        let mut all = AllowRules::default();
+        for (server, (scope, root)) in &self.servers {
+            let rules = of_root.entry(root).or_insert_with(|| book.in_force(root, |_, _| true).0);
+            all.take(rules, *scope, server);
+        }
+        all
+    }
 }
 
 /// What the policy goes by.

@@ -6,7 +6,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::watch;
 
 use super::gate::Policy;
-use super::route::{self, Routed};
+use super::route::{self, Caller, Routed};
 use crate::actors::approvals::{ApprovalsMsg, Asked, Gate, Held};
 use crate::actors::audit::{AuditRef, Passage, Trail};
 use crate::actors::directory::Directory;
@@ -75,8 +75,8 @@ impl Actor for FrontendActor {
         let mut passage = Passage::default();
         let routed = {
             let (catalog, directory) = (args.catalog.borrow(), args.directory.borrow());
-            let carried = (&call.carried, call.mode);
-            route::route(&call.request, carried, &catalog, &directory, policy, &mut passage).and_then(|to| {
+            let caller = Caller { carried: &call.carried, most: call.mode, reach: call.reach.as_deref() };
+            route::route(&call.request, caller, &catalog, &directory, policy, &mut passage).and_then(|to| {
                 let free = call.permit.semaphore().available_permits();
                 route::share(&to, &directory, free, args.in_flight_max)?;
                 Ok(to)

@@ -1,5 +1,6 @@
 //! The seam to the front end: what the edges call.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,11 +10,11 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use super::actor::FrontendMsg;
 use crate::actors::audit::{AuditRef, Passage};
 use crate::actors::root::Seat;
-use crate::actors::server::msg::Submission;
+use crate::actors::server::msg::{Reach, Submission};
 use crate::actors::server::port::ReplyPort;
 use crate::call::{CallError, CallEvent, CallReply, CallRequest, Door, ErrorCode, Origin, Phase};
 use crate::config::mode::Mode;
-use crate::id::CallId;
+use crate::id::{CallId, ServerId};
 use crate::policy::outbound::Outbound;
 use crate::time::Monotonic;
 use crate::wire::era::Era;
@@ -35,6 +36,7 @@ pub struct FrontendRef {
     capabilities: Option<Bytes>,
     era: Option<Era>,
     mode: Option<Mode>,
+    reach: Option<Reach>,
 }
 
 impl FrontendRef {
@@ -55,6 +57,7 @@ impl FrontendRef {
             capabilities: None,
             era: None,
             mode: None,
+            reach: None,
         }
     }
 
@@ -85,6 +88,13 @@ impl FrontendRef {
     #[must_use]
     pub fn at_most(mut self, mode: Option<Mode>) -> Self {
         self.mode = mode;
+        self
+    }
+
+    /// The same for the calls of a client that has only these servers: to it there are no others.
+    #[must_use]
+    pub fn among(mut self, servers: Option<Arc<BTreeSet<ServerId>>>) -> Self {
+        self.reach = servers;
         self
     }
 
@@ -124,6 +134,7 @@ impl FrontendRef {
             capabilities: self.capabilities.clone(),
             era: self.era,
             mode: self.mode,
+            reach: self.reach.clone(),
             events,
             reply,
             permit,

@@ -1,6 +1,7 @@
 //! From a request to the server that takes it, or to the refusal: a decision on
 //! snapshots. A stale snapshot can refuse, never misroute: identity is (server, raw name).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,10 +38,27 @@ pub(super) struct Routed {
 
 type Refusal = Box<CallError>;
 
-/// Finds the server and item of a request and asks the policy, with the caller's own mode if it has one; `passage` tells how that went.
+/// Whose call it is.
+#[derive(Clone, Copy)]
+pub(super) struct Caller<'a> {
+    /// Credentials that the parameters hold.
+    pub carried: &'a Carried,
+    /// The caller's own mode.
+    pub most: Option<Mode>,
+    /// The servers that there are for it; `None`: all.
+    pub reach: Option<&'a BTreeSet<ServerId>>,
+}
+
+impl Caller<'_> {
+    fn reaches(&self, server: &ServerId) -> bool {
+        self.reach.is_none_or(|reach| reach.contains(server))
+    }
+}
+
+/// Finds the server and item of a request and asks the policy; `passage` tells how that went.
 pub(super) fn route(
     request: &CallRequest,
-    (carried, most): (&Carried, Option<Mode>),
+    caller: Caller<'_>,
     catalog: &Catalog,
     directory: &Directory,
     access: &Policy,
@@ -50,7 +68,7 @@ pub(super) fn route(
         let text = "the host is shutting down; nothing was sent";
         return Err(refusal(ErrorCode::Draining, Phase::Admission, Origin::Host, text));
     }
-    let facts = Facts { request, carried, most, catalog, directory, access };
+    let facts = Facts { request, caller, catalog, directory, access };
     match &request.target {
         Target::Direct { server, kind, name } => {
             let (server, wanted) = facts.way_to(server, *kind, name, passage)?;
@@ -93,9 +111,7 @@ pub(super) fn share(to: &Routed, directory: &Directory, free: usize, all: usize)
 /// What is known when a call arrives.
 struct Facts<'a> {
     request: &'a CallRequest,
-    carried: &'a Carried,
-    /// The caller's own mode.
-    most: Option<Mode>,
+    caller: Caller<'a>,
     catalog: &'a Catalog,
     directory: &'a Directory,
     access: &'a Policy,
@@ -111,8 +127,9 @@ impl Facts<'_> {
         name: &str,
         passage: &mut Passage,
     ) -> Result<(ServerRef, Option<Box<Wanted>>), Refusal> {
-        let Some(entry) = self.directory.entries.get(server) else {
-            return Err(unknown_server(server, self.directory));
+        let found = self.directory.entries.get(server).filter(|_| self.caller.reaches(server));
+        let Some(entry) = found else {
+            return Err(unknown_server(server, self.directory, &self.caller));
         };
         let Some(actor) = &entry.server else { return Err(cannot_run(server, entry)) };
         let item = known(server, kind, name, self.catalog, entry)?;
@@ -122,7 +139,7 @@ impl Facts<'_> {
         }
         let held = self.catalog.held(server, name).filter(|_| kind == ItemKind::Tool);
         let known = Known { item: item.as_deref(), held };
-        let (rule, may_run) = self.access.check(self.request, entry, (kind, name), known, self.most);
+        let (rule, may_run) = self.access.check(self.request, entry, (kind, name), known, self.caller.most);
         passage.rule = Some(rule.describe());
         passage.pin = known.item.filter(|_| kind == ItemKind::Tool).map(Item::pinned_by);
         passage.read_only = changes_nothing((kind, name), entry, known.item);
@@ -136,9 +153,13 @@ impl Facts<'_> {
 
     /// No credential of another server goes along, whatever else is allowed.
     fn keeps_to_itself(&self, server: &ServerId) -> Result<(), CallError> {
-        let Some(owner) = outbound::offended(self.carried, server) else { return Ok(()) };
+        let Some(owner) = outbound::offended(self.caller.carried, server) else { return Ok(()) };
+        let owner = match self.caller.reaches(owner) {
+            true => format!("the server {owner}"),
+            false => "a server of another client".to_owned(),
+        };
         let text = format!(
-            "the arguments hold a credential of the server {owner}, which {server} must not get; nothing was sent"
+            "the arguments hold a credential of {owner}, which {server} must not get; nothing was sent"
         );
         let fix =
             "take it out of the arguments; what this server needs belongs in `env` or `headers` of its entry";
@@ -175,8 +196,9 @@ fn resolve<'a>(exposed: &str, catalog: &'a Catalog) -> Result<(&'a ServerId, &'a
     }
 }
 
-fn unknown_server(server: &ServerId, directory: &Directory) -> Refusal {
-    let names: Vec<&str> = directory.entries.keys().map(ServerId::as_str).collect();
+fn unknown_server(server: &ServerId, directory: &Directory, caller: &Caller<'_>) -> Refusal {
+    let reached = directory.entries.keys().filter(|id| caller.reaches(id));
+    let names: Vec<&str> = reached.map(ServerId::as_str).collect();
     let text = if names.is_empty() {
         format!("no server is called {server}: none is configured")
     } else {

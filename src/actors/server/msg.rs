@@ -1,6 +1,7 @@
 //! Messages of a server actor. Commands are imperative, facts are past tense; what
 //! belongs to a connection carries its generation.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::call::{
 use crate::catalog::items::{ItemList, ListKind};
 use crate::catalog::pin::Book;
 use crate::config::mode::Mode;
-use crate::id::{CallId, Generation};
+use crate::id::{CallId, Generation, ServerId};
 use crate::policy::breaker::Loss;
 use crate::policy::budget::Budget;
 use crate::policy::outbound::Carried;
@@ -23,6 +24,9 @@ use crate::time::Monotonic;
 use crate::transport::link::Stale;
 use crate::transport::{ConnectError, Connection, LinkFault};
 use crate::wire::era::Era;
+
+/// The servers that there are for one client of several.
+pub(crate) type Reach = Arc<BTreeSet<ServerId>>;
 
 /// One admitted call on its way to the server.
 #[derive(Debug)]
@@ -40,6 +44,8 @@ pub(crate) struct Submission {
     pub era: Option<Era>,
     /// The mode of the caller's client, which only makes the host's stricter.
     pub mode: Option<Mode>,
+    /// The servers that there are for the caller's client; `None`: all.
+    pub reach: Option<Reach>,
     /// Where progress goes.
     pub events: Option<mpsc::Sender<CallEvent>>,
     /// Where the answer goes.

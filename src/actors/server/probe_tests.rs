@@ -56,6 +56,7 @@ async fn the_answer_of_a_probe_waits_until_it_is_booked_and_no_other_does() {
             capabilities: None,
             era: None,
             mode: None,
+            reach: None,
             events: None,
             reply,
             permit: Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap(),

@@ -53,6 +53,7 @@ impl ServerRef {
             capabilities: None,
             era: None,
             mode: None,
+            reach: None,
             events: None,
             reply,
             permit,

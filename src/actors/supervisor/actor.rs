@@ -112,12 +112,15 @@ pub(crate) struct SupervisorRef(pub ActorRef<SupervisorMsg>);
 
 impl SupervisorRef {
     /// Makes the servers equal to the plan; what became of each, sorted by name.
-    pub(crate) async fn apply(&self, plan: Vec<Planned>, redactor: Redaction) -> Vec<Change> {
+    /// The plan is on its way when this returns: of two, the later one counts.
+    pub(crate) fn apply(
+        &self,
+        plan: Vec<Planned>,
+        redactor: Redaction,
+    ) -> impl Future<Output = Vec<Change>> + Send + use<> {
         let (done, applied) = oneshot::channel();
-        match self.0.cast(SupervisorMsg::Apply(plan, redactor, done)) {
-            Ok(()) => applied.await.unwrap_or_default(),
-            Err(_) => Vec::new(),
-        }
+        let sent = self.0.cast(SupervisorMsg::Apply(plan, redactor, done)).is_ok();
+        async move { if sent { applied.await.unwrap_or_default() } else { Vec::new() } }
     }
 
     /// Ends all servers.

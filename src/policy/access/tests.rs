@@ -14,6 +14,7 @@ pub(super) fn entry(state: EntryState) -> Entry {
     Entry {
         id: "s".into(),
         source: Source { scope: Scope::User, origin: "mcp.json".into() },
+        project: None,
         shadows: vec![],
         state,
         issues: vec![],

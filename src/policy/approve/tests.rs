@@ -16,6 +16,7 @@ fn entry(scope: Scope, hash: &str) -> Entry {
     Entry {
         id: "s".into(),
         source: Source { scope, origin: "mcp.json".into() },
+        project: None,
         shadows: vec![],
         state: EntryState::Disabled,
         issues: vec![],

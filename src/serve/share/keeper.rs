@@ -1,26 +1,27 @@
-//! The host of a user as a process: lets clients in, puts each into the house that fits its configuration,
-//! starts and ends the houses, and ends itself when the last one is gone. One loop owns the ends; a task
-//! for each connection carries its client.
+//! The host of a user as a process: lets clients in, gives each its part of what runs (`hall`), follows
+//! their files, and ends itself when the last one is gone. One loop owns the ends; a task for each
+//! connection carries its client.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Mutex, Notify};
 
+use super::hall::{Hall, Hold, Mark, Planned, Scene};
 use super::hello::{Command, Hello, Join, LINE_MAX, Reply, Wants};
 use super::place::{Claim, Place, is_ours};
-use super::pool::{HouseId, Pool, Sameness};
+use super::same::Same;
+use super::union::{Member, Wanted};
 use crate::builtins::Builtins;
-use crate::config::spec::EntryState;
 use crate::id::ServerId;
+use crate::runtime::{Applied, rules_of};
 use crate::serve::client::{Client, Leave};
-use crate::serve::{Caller, ClientEra, Host, HostPlan, stdio};
+use crate::serve::{ClientEra, Host, stdio};
 use crate::time::Monotonic;
 use crate::transport::task;
 
@@ -33,109 +34,25 @@ const FIRST_MAX: Duration = Duration::from_secs(10);
 /// Between two looks at the files of the clients.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// What a client's configuration comes to.
-#[derive(Debug)]
-pub struct Planned {
-    /// With whom it may share.
-    pub same: Sameness,
-    /// The servers.
-    pub host: HostPlan,
-    /// Who it is.
-    pub caller: Caller,
-    /// Longest message that is taken from it, in bytes.
-    pub frame_max: usize,
-    /// The files that its configuration was looked for in.
-    pub files: Vec<PathBuf>,
-}
-
 /// What comes of a command.
 pub type Doing<'a> = Pin<Box<dyn Future<Output = Reply> + Send + 'a>>;
 
 /// What the edge that starts the host knows: configurations, and the verbs.
 pub trait Plans: Send + Sync + 'static {
-    /// What a client's configuration comes to now; `builtins` are those of its house. Reads files; may block.
+    /// What a client's configuration comes to now; `builtins` are those of the host. Reads files; may block.
     ///
     /// # Errors
     /// The refusal that the client is told.
     fn plan(&self, join: &Join, builtins: &Builtins) -> Result<Planned, Box<Reply>>;
-    /// Does one thing with the houses.
+    /// Does one thing with what runs.
     fn act<'a>(&'a self, keeper: &'a Arc<Keeper>, command: Command) -> Doing<'a>;
-}
-
-/// One house: the servers of clients whose configurations come to the same.
-struct House {
-    host: Arc<Host>,
-    /// What the configuration says, whatever is held.
-    plan: HostPlan,
-    held: Held,
-    members: BTreeMap<u64, (Arc<Client>, Join)>,
-    files: Vec<PathBuf>,
-    /// How the files were at the last look.
-    seen: Vec<Mark>,
-    /// Reports when the core of its servers failed.
-    _broken: task::Owned,
-}
-
-/// What somebody holds down by hand, until it is let go or the host ends.
-#[derive(Clone, Debug, Default)]
-struct Held {
-    all: bool,
-    servers: BTreeSet<ServerId>,
-}
-
-/// What is told as the place where such a server is turned off.
-const BY_HAND: &str = "by hand, in the running host, until `mcp start` or `mcp on`";
-
-/// One change of what is held down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hold {
-    /// These servers end, and stay so.
-    Stop,
-    /// These may run.
-    Start,
-    /// Every server ends: nothing can be called by anybody.
-    Off,
-    /// All may run that were not stopped by themselves.
-    On,
-}
-
-impl Held {
-    fn change(&mut self, hold: Hold, servers: &[ServerId]) {
-        match hold {
-            Hold::Stop => self.servers.extend(servers.iter().cloned()),
-            Hold::Start => servers.iter().for_each(|server| _ = self.servers.remove(server)),
-            Hold::Off => self.all = true,
-            Hold::On => self.all = false,
-        }
-    }
-
-    /// The plan without what is held.
-    fn of(&self, plan: &HostPlan) -> HostPlan {
-        let mut plan = plan.clone();
-        for entry in &mut plan.runtime.servers.entries {
-            let held = self.all || self.servers.contains(&entry.id);
-            if held && matches!(entry.state, EntryState::Ready(_)) {
-                entry.state = EntryState::Disabled;
-                entry.source.origin = Arc::from(BY_HAND);
-            }
-        }
-        plan
-    }
-}
-
-type Mark = Option<(SystemTime, u64)>;
-
-struct Houses {
-    pool: Pool<Sameness>,
-    open: BTreeMap<HouseId, House>,
-    members: u64,
 }
 
 /// The host of a user.
 pub struct Keeper {
     place: Place,
     plans: Arc<dyn Plans>,
-    houses: Mutex<Houses>,
+    hall: Mutex<Hall>,
     changed: Notify,
     connections: Arc<tokio::sync::Semaphore>,
     linger: Duration,
@@ -148,13 +65,12 @@ impl std::fmt::Debug for Keeper {
 }
 
 impl Keeper {
-    /// A host without clients, that keeps houses for `linger` after their last one.
+    /// A host without clients, that keeps what nobody uses for `linger`, and itself after the last client.
     pub fn new(place: Place, plans: Arc<dyn Plans>, linger: Duration) -> Arc<Self> {
-        let houses = Houses { pool: Pool::new(linger), open: BTreeMap::new(), members: 0 };
         Arc::new(Self {
             place,
             plans,
-            houses: Mutex::new(houses),
+            hall: Mutex::new(Hall::new(linger)),
             changed: Notify::new(),
             connections: Arc::new(tokio::sync::Semaphore::new(CONNECTIONS_MAX)),
             linger,
@@ -175,20 +91,21 @@ impl Keeper {
         let mut door = UnixListener::from_std(door)?;
         tokio::pin!(asked);
         let mut idle_since = Some(Monotonic::now());
-        let mut first = self.linger.max(FIRST_MAX);
+        // Nobody has come yet.
+        let mut patience = self.linger.max(FIRST_MAX);
         let mut look_at = Monotonic::now() + LOOK_EVERY;
         loop {
             let (due, idle) = self.end_due().await;
             if idle {
                 let since = *idle_since.get_or_insert_with(Monotonic::now);
-                if since + first <= Monotonic::now() {
+                if since + patience <= Monotonic::now() {
                     break;
                 }
             } else {
                 idle_since = None;
-                first = Duration::ZERO;
+                patience = self.linger;
             }
-            let over = idle_since.map(|since| since + first);
+            let over = idle_since.map(|since| since + patience);
             let wake = [due, over, Some(look_at)].into_iter().flatten().min().unwrap_or(look_at);
             tokio::select! {
                 biased;
@@ -256,13 +173,13 @@ impl Keeper {
     }
 
     async fn join(self: &Arc<Self>, mut stream: UnixStream, join: Join) -> io::Result<()> {
-        // Those of its house, if it opens one.
-        let (planned, join) = match self.planned(join, Builtins::default()).await {
+        let builtins = self.hall.lock().await.builtins();
+        let (planned, join, seen) = match self.planned(join, builtins).await {
             Ok(planned) => planned,
             Err(refusal) => return say(&mut stream, &refusal).await,
         };
         let frame_max = planned.frame_max;
-        let (house, member, client) = match self.enter(planned, join).await {
+        let (member, client) = match self.enter(planned, join, seen).await {
             Ok(entered) => entered,
             Err(refusal) => return say(&mut stream, &refusal).await,
         };
@@ -272,174 +189,181 @@ impl Keeper {
             stdio::carry(&client, input, output, frame_max).await;
         }
         client.leave(Leave::Gone);
-        let mut houses = self.houses.lock().await;
-        if let Some(house) = houses.open.get_mut(&house) {
-            house.members.remove(&member);
-        }
-        houses.pool.leave(house, Monotonic::now());
+        self.hall.lock().await.leave(member, Monotonic::now());
         said
     }
 
-    /// What a configuration comes to, read off the event loop.
-    async fn planned(&self, join: Join, builtins: Builtins) -> Result<(Planned, Join), Box<Reply>> {
+    /// What a configuration comes to, read off the event loop, and how its files were.
+    async fn planned(
+        &self,
+        join: Join,
+        builtins: Builtins,
+    ) -> Result<(Planned, Join, Vec<Mark>), Box<Reply>> {
         let plans = self.plans.clone();
-        let planned =
-            task::blocking(move || plans.plan(&join, &builtins).map(|planned| (planned, join))).await;
-        planned.unwrap_or_else(|| Err(Box::new(Reply::refused("internal", "the host is ending"))))
+        let planned = task::blocking(move || {
+            let planned = plans.plan(&join, &builtins)?;
+            let seen = marks(&planned.files);
+            Ok((planned, join, seen))
+        });
+        let lost = || Err(Box::new(Reply::refused("internal", "the host is ending")));
+        planned.await.unwrap_or_else(lost)
     }
 
     async fn enter(
         self: &Arc<Self>,
         planned: Planned,
         join: Join,
-    ) -> Result<(HouseId, u64, Arc<Client>), Box<Reply>> {
-        let mut houses = self.houses.lock().await;
-        let for_one = planned.same.is_for_one();
-        let (id, fresh) = houses.pool.enter(planned.same, for_one);
-        if fresh {
-            match Host::start(planned.host.clone()).await {
-                Ok(host) => {
-                    let broken = task::spawn(broken(Arc::downgrade(self), id, host.clone()));
-                    let seen = marks(&planned.files);
-                    let house = House {
-                        host,
-                        plan: planned.host,
-                        held: Held::default(),
-                        members: BTreeMap::new(),
-                        files: planned.files,
-                        seen,
-                        _broken: broken,
-                    };
-                    houses.open.insert(id, house);
-                }
-                Err(error) => {
-                    houses.pool.forget(id);
-                    return Err(Box::new(Reply::refused("internal", error.to_string())));
+        seen: Vec<Mark>,
+    ) -> Result<(Member, Arc<Client>), Box<Reply>> {
+        let ending = || Box::new(Reply::refused("internal", "the host is ending"));
+        let (member, applied) = {
+            let mut hall = self.hall.lock().await;
+            let member = hall.enter(&planned, join, seen, Monotonic::now())?;
+            match self.apply(&mut hall).await {
+                Ok(applied) => (member, applied),
+                Err(text) => {
+                    hall.leave(member, Monotonic::now());
+                    return Err(Box::new(Reply::refused("internal", text)));
                 }
             }
-        }
-        houses.members += 1;
-        let member = houses.members;
-        let Some(house) = houses.open.get_mut(&id) else {
-            return Err(Box::new(Reply::refused("internal", "the host is ending")));
         };
-        let client = house.host.open(planned.caller, ClientEra::Open);
-        house.members.insert(member, (client.clone(), join));
-        Ok((id, member, client))
+        // Its servers are known then, though none may have answered.
+        if let Some(applied) = applied {
+            applied.done().await;
+        }
+        let mut hall = self.hall.lock().await;
+        let (Some(host), Some(part)) = (hall.host().cloned(), hall.part(member)) else {
+            return Err(ending());
+        };
+        let client = host.open_part(planned.caller, ClientEra::Open, part);
+        hall.speaks(member, client.clone());
+        Ok((member, client))
     }
 
-    /// Ends the houses that nobody needs; when the next one is due, and whether there is nobody at all.
-    async fn end_due(&self) -> (Option<Monotonic>, bool) {
-        let mut houses = self.houses.lock().await;
-        let due = houses.pool.due(Monotonic::now());
-        for id in due {
-            if let Some(house) = houses.open.remove(&id) {
-                task::spawn(house.host.shutdown()).detach();
+    /// Makes what runs equal to what is wanted now; returns as soon as that is on its way, in order.
+    async fn apply(self: &Arc<Self>, hall: &mut Hall) -> Result<Option<Applied>, String> {
+        let Some(mut plan) = hall.plan() else { return Ok(None) };
+        if let Some(place) = plan.runtime.gate.place.clone() {
+            let rules = task::blocking(move || rules_of(&place)).await;
+            plan.runtime.gate.rules = Arc::new(rules.unwrap_or_default());
+        }
+        match hall.host() {
+            Some(host) => host.go_by(&plan).await.map(Some).map_err(|refused| refused.to_string()),
+            None => {
+                let host = Host::start(plan).await.map_err(|error| error.to_string())?;
+                let broken = task::spawn(broken(Arc::downgrade(self), host.clone()));
+                hall.opened(host, broken);
+                Ok(None)
+            }
+        }
+    }
+
+    /// The same, once what had to end is gone.
+    async fn applied(self: &Arc<Self>, mut hall: tokio::sync::MutexGuard<'_, Hall>) {
+        let applied = self.apply(&mut hall).await;
+        drop(hall);
+        match applied {
+            Ok(Some(applied)) => _ = applied.done().await,
+            Ok(None) => {}
+            Err(text) => tracing::warn!("nothing was changed: {text}"),
+        }
+    }
+
+    /// Ends the servers that nobody needs; when the next one is due, and whether there is nobody at all.
+    async fn end_due(self: &Arc<Self>) -> (Option<Monotonic>, bool) {
+        let mut hall = self.hall.lock().await;
+        if hall.forget_due(Monotonic::now()) {
+            match self.apply(&mut hall).await {
+                // They end beside everything else.
+                Ok(Some(applied)) => task::spawn(async move { drop(applied.done().await) }).detach(),
+                Ok(None) => {}
+                Err(text) => tracing::warn!("servers that nobody needs could not be ended: {text}"),
             }
         }
         let nobody = self.connections.available_permits() == CONNECTIONS_MAX;
-        (houses.pool.next_due(), nobody && houses.pool.is_empty())
+        (hall.next_due(), nobody && hall.is_empty())
     }
 
     async fn end_all(&self) {
-        let open = std::mem::take(&mut self.houses.lock().await.open);
-        let ends: Vec<_> = open.into_values().map(|house| task::spawn(house.host.shutdown())).collect();
-        for end in ends {
-            end.join().await;
+        let host = self.hall.lock().await.close(self.linger);
+        if let Some(host) = host {
+            task::spawn(host.shutdown()).join().await;
         }
     }
 
-    /// The servers of a house can't be mended: its clients are told by the end of their connections.
-    async fn give_up(&self, id: HouseId) {
-        let mut houses = self.houses.lock().await;
-        houses.pool.forget(id);
-        if let Some(house) = houses.open.remove(&id) {
+    /// What runs can't be mended: its clients are told by the end of their connections.
+    async fn give_up(&self) {
+        let host = self.hall.lock().await.close(self.linger);
+        if let Some(host) = host {
             tracing::error!(
                 "the core of the host failed again and again: a bug of Callboard, please report it"
             );
-            task::spawn(house.host.shutdown()).detach();
+            task::spawn(host.shutdown()).detach();
         }
-        drop(houses);
         self.changed.notify_one();
     }
 
-    /// The houses that a command of such a client is about: whose clients see what it would see; else all
-    /// of them, those with most clients first.
-    pub async fn houses_of(&self, same: &Sameness) -> Vec<(HouseId, Arc<Host>)> {
-        let houses = self.houses.lock().await;
-        let own = houses.pool.equal(same);
-        let mut open: Vec<_> = houses.open.iter().collect();
-        if open.iter().any(|(id, _)| own.contains(id)) {
-            open.retain(|(id, _)| own.contains(id));
-        }
-        open.sort_by_key(|(_, house)| std::cmp::Reverse(house.members.len()));
-        open.into_iter().map(|(id, house)| (*id, house.host.clone())).collect()
+    /// The servers that a command is about of somebody who wants these entries; `None` when there is no
+    /// client.
+    pub async fn scene(&self, wanted: &[Wanted<Same>]) -> Option<Scene> {
+        self.hall.lock().await.scene(wanted)
     }
 
-    /// Changes what is held down in a house.
-    pub async fn hold(&self, id: HouseId, hold: Hold, servers: &[ServerId]) {
-        let (host, plan) = {
-            let mut houses = self.houses.lock().await;
-            let Some(house) = houses.open.get_mut(&id) else { return };
-            house.held.change(hold, servers);
-            (house.host.clone(), house.held.of(&house.plan))
-        };
-        reload(&host, &plan).await;
+    /// Changes what is held down.
+    pub async fn hold(self: &Arc<Self>, hold: Hold, servers: &[ServerId]) {
+        let mut hall = self.hall.lock().await;
+        hall.hold(hold, servers);
+        self.applied(hall).await;
     }
 
     /// Reads the files of all clients again.
-    pub async fn reload(&self) {
-        let ids: Vec<HouseId> = self.houses.lock().await.open.keys().copied().collect();
-        for id in ids {
-            self.reload_house(id).await;
-        }
+    pub async fn reload(self: &Arc<Self>) {
+        let all: Vec<Member> = self.hall.lock().await.seats().map(|(member, _)| member).collect();
+        self.reread(&all).await;
     }
 
-    /// Looks whether files changed, and reads those houses' configurations again.
-    async fn look(&self) {
+    /// Looks whether files changed, and reads the configurations of those clients again.
+    async fn look(self: &Arc<Self>) {
         self.place.trim_log();
-        let looked: Vec<(HouseId, Vec<PathBuf>, Vec<Mark>)> = {
-            let houses = self.houses.lock().await;
-            let watched =
-                houses.open.iter().filter(|(_, house)| house.members.values().any(|(_, join)| join.watch));
-            watched.map(|(id, house)| (*id, house.files.clone(), house.seen.clone())).collect()
+        let looked: Vec<(Member, Vec<PathBuf>, Vec<Mark>)> = {
+            let hall = self.hall.lock().await;
+            let watched = hall.seats().filter(|(_, seat)| seat.join.watch);
+            watched.map(|(member, seat)| (member, seat.files.clone(), seat.seen.clone())).collect()
         };
-        for (id, files, seen) in looked {
-            let Some(now) = task::blocking(move || marks(&files)).await else { return };
-            if now != seen {
-                self.reload_house(id).await;
-            }
+        let changed = task::blocking(move || {
+            let changed = looked.into_iter().filter(|(_, files, seen)| marks(files) != *seen);
+            changed.map(|(member, ..)| member).collect::<Vec<_>>()
+        });
+        let changed = changed.await.unwrap_or_default();
+        if !changed.is_empty() {
+            self.reread(&changed).await;
         }
     }
 
-    /// Makes the servers of a house equal to what its clients' files say now. Clients to whom they say
-    /// something else than to the first one can't stay together: they are ended, and come anew.
-    pub async fn reload_house(&self, id: HouseId) {
-        let (members, builtins): (Vec<(Arc<Client>, Join)>, Builtins) = {
-            let houses = self.houses.lock().await;
-            let Some(house) = houses.open.get(&id) else { return };
-            (house.members.values().cloned().collect(), house.host.builtins().clone())
+    /// Makes what these clients have equal to what their files say now. What is the same as before, for
+    /// them and for all others, does not notice.
+    async fn reread(self: &Arc<Self>, members: &[Member]) {
+        let (joins, builtins): (Vec<(Member, Join)>, Builtins) = {
+            let hall = self.hall.lock().await;
+            let meant = hall.seats().filter(|(member, _)| members.contains(member));
+            (meant.map(|(member, seat)| (member, seat.join.clone())).collect(), hall.builtins())
         };
-        let mut first: Option<Planned> = None;
-        for (client, join) in members {
+        let mut changes = Vec::new();
+        for (member, join) in joins {
             match self.planned(join, builtins.clone()).await {
-                Ok((planned, _)) if first.is_none() => first = Some(planned),
-                Ok((planned, _)) if first.as_ref().is_some_and(|first| first.same == planned.same) => {}
-                Ok(_) | Err(_) => client.leave(Leave::Shutdown),
+                Ok((planned, _, seen)) => changes.push((member, planned, seen)),
+                Err(refusal) => tracing::warn!(?refusal, "what runs for a client stays"),
             }
         }
-        let Some(planned) = first else { return };
-        let (host, plan) = {
-            let mut houses = self.houses.lock().await;
-            let for_one = planned.same.is_for_one();
-            houses.pool.becomes(id, planned.same, for_one);
-            let Some(house) = houses.open.get_mut(&id) else { return };
-            house.seen = marks(&planned.files);
-            house.files = planned.files;
-            house.plan = planned.host;
-            (house.host.clone(), house.held.of(&house.plan))
-        };
-        reload(&host, &plan).await;
+        let mut hall = self.hall.lock().await;
+        hall.change(changes, Monotonic::now());
+        tracing::info!(clients = members.len(), "configurations were read again");
+        self.applied(hall).await;
+        // What it comes to now: somebody may have changed it once more.
+        let parts = self.hall.lock().await.parts(members);
+        for (client, part) in parts {
+            client.becomes(part);
+        }
     }
 }
 
@@ -459,18 +383,11 @@ fn reopened(claim: &mut Claim) -> Option<UnixListener> {
     }
 }
 
-async fn reload(host: &Host, plan: &HostPlan) {
-    match host.reload(plan).await {
-        Ok(done) => tracing::info!(servers = done.servers.len(), "a configuration was read again"),
-        Err(refused) => tracing::warn!("{}", host.clean(&refused.to_string())),
-    }
-}
-
-async fn broken(keeper: Weak<Keeper>, id: HouseId, host: Arc<Host>) {
+async fn broken(keeper: Weak<Keeper>, host: Arc<Host>) {
     host.broken().await;
     drop(host);
     if let Some(keeper) = keeper.upgrade() {
-        task::spawn(async move { keeper.give_up(id).await }).detach();
+        task::spawn(async move { keeper.give_up().await }).detach();
     }
 }
 

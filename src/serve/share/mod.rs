@@ -1,18 +1,21 @@
 //! One host for all clients of a user: a process of its own behind a socket in Callboard's folder. A
 //! client's process finds it or starts it (`join`) and is a pipe from then on (`bridge`); the host
-//! (`keeper`) puts clients whose configurations come to the same into one house (`pool`), and ends
-//! `serve.linger` after the last of them.
+//! (`keeper`) runs the servers of all its clients together, each once for all to whom its entry comes to the
+//! same (`same`, `union`), and gives each client its own part of them (`hall`). It ends `serve.linger` after
+//! the last of them.
 
 pub mod bridge;
+mod hall;
 pub mod hello;
 pub mod join;
 pub mod keeper;
 pub mod place;
-pub mod pool;
-pub mod union;
+mod same;
+mod union;
 
+pub use hall::{Hold, Planned, Scene};
 pub use hello::{Command, Deed, Failing, Hello, Join, Reply, Wants};
-pub use keeper::{Hold, Keeper, Planned, Plans};
+pub use keeper::{Keeper, Plans};
 pub use place::Place;
-pub use pool::{HouseId, Pool, Same, Sameness};
-pub use union::{Member, Union, Wanted};
+pub use same::{Common, Same, Served};
+pub use union::Wanted;

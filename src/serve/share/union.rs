@@ -2,7 +2,8 @@
 //! names, and the instances that they lead to. Two clients lead to one instance exactly when the entry comes
 //! to the same for both and is not for one client only; arrival decides nothing but what an instance is
 //! called. Pure: `now` is passed in. An instance keeps its id as long as it lives, so that nobody who comes
-//! or goes restarts what others use. The keeper does not go by it yet: it shares whole configurations (`pool`).
+//! or goes restarts what others use; one whose users all want something else becomes that, so that what
+//! runs of it ends before the new one begins.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -53,8 +54,8 @@ impl<K: PartialEq> Instance<K> {
 pub struct Union<K> {
     instances: BTreeMap<ServerId, Instance<K>>,
     members: BTreeMap<Member, BTreeMap<ServerId, ServerId>>,
-    /// The last number that was put behind a name.
-    last: u64,
+    /// The last number that told an instance from another one of its name.
+    last: u32,
     linger: Duration,
 }
 
@@ -64,43 +65,67 @@ impl<K: PartialEq> Union<K> {
         Self { instances: BTreeMap::new(), members: BTreeMap::new(), last: 1, linger }
     }
 
-    /// What a client's configuration comes to now: when it comes, and whenever its files changed. What it
-    /// has already stays.
-    pub fn set(&mut self, member: Member, wanted: Vec<Wanted<K>>, now: Monotonic) {
-        let leads: BTreeMap<ServerId, ServerId> =
-            wanted.into_iter().map(|one| (one.name.clone(), self.lead(member, one))).collect();
-        let used: BTreeSet<&ServerId> = leads.values().collect();
-        for (id, instance) in &mut self.instances {
-            if !used.contains(id) {
-                release(instance, member, now);
-            }
+    /// What the configurations of these clients come to now: when one comes, and whenever files changed, of
+    /// all that they changed for at once. What each has already stays.
+    pub fn set(&mut self, changes: Vec<(Member, Vec<Wanted<K>>)>, now: Monotonic) {
+        let mut freed = self.freed(&changes);
+        for (member, wanted) in changes {
+            let lead = |one: Wanted<K>| (one.name.clone(), self.lead(member, one, &mut freed));
+            let leads: BTreeMap<ServerId, ServerId> = wanted.into_iter().map(lead).collect();
+            self.members.insert(member, leads);
         }
-        self.members.insert(member, leads);
+        let Self { instances, members, .. } = self;
+        for (id, instance) in instances {
+            let leads =
+                |member: &Member| members.get(member).is_some_and(|led| led.values().any(|led| led == id));
+            let gone: Vec<Member> = instance.users.iter().copied().filter(|member| !leads(member)).collect();
+            gone.into_iter().for_each(|member| release(instance, member, now));
+        }
     }
 
-    /// The instance for one entry of a client, made if there is none.
-    fn lead(&mut self, member: Member, wanted: Wanted<K>) -> ServerId {
+    /// The instances that nobody will use any more who uses them now.
+    fn freed(&self, changes: &[(Member, Vec<Wanted<K>>)]) -> BTreeSet<ServerId> {
+        let changes_all =
+            |at: &Instance<K>| at.users.iter().all(|user| changes.iter().any(|(member, _)| member == user));
+        let is_wanted = |at: &Instance<K>| {
+            changes.iter().any(|(member, wanted)| wanted.iter().any(|one| at.fits(one, *member)))
+        };
+        let free = |at: &Instance<K>| !at.users.is_empty() && changes_all(at) && !is_wanted(at);
+        self.instances.iter().filter(|(_, at)| free(at)).map(|(id, _)| id.clone()).collect()
+    }
+
+    /// The instance for one entry of a client: one that fits, else one of this name that it used and that is
+    /// free now, else a new one.
+    fn lead(&mut self, member: Member, wanted: Wanted<K>, freed: &mut BTreeSet<ServerId>) -> ServerId {
         if let Some((id, instance)) = self.instances.iter_mut().find(|(_, at)| at.fits(&wanted, member)) {
             instance.users.insert(member);
             instance.idle_since = None;
             return id.clone();
         }
         let Wanted { name, key, alone } = wanted;
-        let id = self.fresh(&name);
+        let had = |id: &&ServerId| {
+            self.instances.get(id).is_some_and(|at| at.name == name && at.users.contains(&member))
+        };
+        let taken = freed.iter().find(had).cloned();
+        let id = match taken {
+            Some(id) => {
+                freed.remove(&id);
+                id
+            }
+            None => self.fresh(&name),
+        };
         let users = BTreeSet::from([member]);
         self.instances.insert(id.clone(), Instance { name, key, alone, users, idle_since: None });
         id
     }
 
-    /// The plain name if no instance has it, else one with a slash, which no sound name has.
+    /// The plain name if no instance has it, else one that is told from it.
     fn fresh(&mut self, name: &ServerId) -> ServerId {
-        let mut id = name.clone();
-        // A loop: entries that can't run are listed under whatever name they were given.
-        while self.instances.contains_key(&id) {
-            self.last += 1;
-            id = ServerId::new(format!("{name}/{}", self.last));
+        if !self.instances.contains_key(name) {
+            return name.clone();
         }
-        id
+        self.last += 1;
+        name.instance(self.last)
     }
 
     /// A client is gone.
@@ -134,11 +159,13 @@ impl<K: PartialEq> Union<K> {
     }
 
     /// The clients that use an instance.
+    #[cfg(test)]
     pub fn users(&self, id: &ServerId) -> impl Iterator<Item = Member> {
         self.instances.get(id).into_iter().flat_map(|at| at.users.iter().copied())
     }
 
     /// Whether there is no instance and no client.
+    #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.instances.is_empty() && self.members.is_empty()
     }

@@ -14,6 +14,7 @@ fn entry(scope: Scope, name: &str) -> Entry {
     Entry {
         id: name.into(),
         source: Source { scope, origin: "mcp.json".into() },
+        project: None,
         shadows: Vec::new(),
         issues: Vec::new(),
         hash: String::new(),

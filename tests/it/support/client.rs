@@ -40,7 +40,11 @@ impl Raw {
 
     /// Attaches one that may see only a part.
     pub fn attach_as(host: &Arc<Host>, who: Caller) -> Self {
-        let client = host.open(who, ClientEra::Open);
+        Self::over(host.open(who, ClientEra::Open))
+    }
+
+    /// Carries one that is attached.
+    pub fn over(client: Arc<Client>) -> Self {
         let (ours, theirs) = tokio::io::duplex(256 * 1024);
         let (input, output) = tokio::io::split(theirs);
         let carrying = client.clone();

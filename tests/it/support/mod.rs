@@ -42,6 +42,7 @@ pub fn entry(spec: ServerSpec) -> Entry {
     Entry {
         id: spec.id.clone(),
         source: Source { scope: Scope::Flag, origin: "test".into() },
+        project: None,
         shadows: Vec::new(),
         issues: Vec::new(),
         hash: spec.hash.clone(),

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 const LINGER: Duration = Duration::from_secs(60);
-const NAMES: [&str; 4] = ["a", "a/2", "b", "c"];
+const NAMES: [&str; 4] = ["a", "a_b", "b", "c"];
 
 fn at(secs: u64) -> Monotonic {
     Monotonic::base() + Duration::from_secs(secs)
@@ -18,20 +18,34 @@ fn wants(entries: &[(&str, u8)]) -> Vec<Wanted<u8>> {
         .collect()
 }
 
-/// What a name of a client leads to.
-fn id(union: &Union<u8>, member: u64, name: &str) -> String {
-    union.leads(Member(member)).unwrap()[&ServerId::new(name)].to_string()
+/// What an instance is called in here: its name, and its number if it is not the plain one.
+fn told(id: &ServerId) -> String {
+    let number = (0..1000).find(|number| id.plain().instance(*number) == *id).unwrap();
+    if number == 0 { id.to_string() } else { format!("{id}/{number}") }
 }
 
-fn ids(union: &Union<u8>) -> Vec<&str> {
-    union.instances().map(|(id, ..)| id.as_str()).collect()
+/// What a name of a client leads to.
+fn id(union: &Union<u8>, member: u64, name: &str) -> String {
+    told(&union.leads(Member(member)).unwrap()[&ServerId::new(name)])
+}
+
+fn ids(union: &Union<u8>) -> Vec<String> {
+    union.instances().map(|(id, ..)| told(id)).collect()
+}
+
+fn set(union: &mut Union<u8>, member: u64, entries: &[(&str, u8)], now: Monotonic) {
+    union.set(vec![(Member(member), wants(entries))], now);
+}
+
+fn due(union: &mut Union<u8>, now: Monotonic) -> Vec<String> {
+    union.due(now).iter().map(told).collect()
 }
 
 #[test]
 fn clients_that_differ_in_one_entry_share_the_others() {
     let mut union = Union::new(LINGER);
-    union.set(Member(1), wants(&[("a", 1), ("b", 1)]), at(0));
-    union.set(Member(2), wants(&[("a", 1), ("b", 2)]), at(0));
+    set(&mut union, 1, &[("a", 1), ("b", 1)], at(0));
+    set(&mut union, 2, &[("a", 1), ("b", 2)], at(0));
     assert_eq!(ids(&union), ["a", "b", "b/2"]);
     assert_eq!((id(&union, 1, "a"), id(&union, 2, "a")), ("a".into(), "a".into()));
     assert_eq!((id(&union, 1, "b"), id(&union, 2, "b")), ("b".into(), "b/2".into()));
@@ -41,52 +55,67 @@ fn clients_that_differ_in_one_entry_share_the_others() {
 #[test]
 fn who_comes_or_goes_renames_nothing_that_others_use() {
     let mut union = Union::new(LINGER);
-    union.set(Member(1), wants(&[("a", 1)]), at(0));
-    union.set(Member(2), wants(&[("a", 2)]), at(0));
+    set(&mut union, 1, &[("a", 1)], at(0));
+    set(&mut union, 2, &[("a", 2)], at(0));
     union.leave(Member(1), at(1));
-    assert_eq!(union.due(at(61)), ["a".into()]);
+    assert_eq!(due(&mut union, at(61)), ["a"]);
     assert_eq!(id(&union, 2, "a"), "a/2", "it runs on under the id that it has");
-    union.set(Member(3), wants(&[("a", 3)]), at(62));
+    set(&mut union, 3, &[("a", 3)], at(62));
     assert_eq!(id(&union, 3, "a"), "a", "the plain name is free again");
 }
 
 #[test]
 fn an_instance_waits_for_its_next_user_and_is_ended_once() {
     let mut union = Union::new(LINGER);
-    union.set(Member(1), wants(&[("a", 1)]), at(0));
+    set(&mut union, 1, &[("a", 1)], at(0));
     assert_eq!(union.next_due(), None);
     union.leave(Member(1), at(1));
     assert_eq!(union.next_due(), Some(at(61)));
     assert!(union.due(at(60)).is_empty());
-    union.set(Member(2), wants(&[("a", 1)]), at(60));
+    set(&mut union, 2, &[("a", 1)], at(60));
     assert!(union.due(at(100)).is_empty() && union.next_due().is_none(), "in time");
     union.leave(Member(2), at(100));
-    assert_eq!(union.due(at(160)), ["a".into()]);
+    assert_eq!(due(&mut union, at(160)), ["a"]);
     assert!(union.due(at(200)).is_empty() && union.is_empty());
 }
 
 #[test]
 fn a_server_of_ones_own_has_one_instance_for_each_client_and_none_lingers() {
     let mut union = Union::new(LINGER);
-    (1..4).for_each(|member| union.set(Member(member), wants(&[("a", 0), ("b", 1)]), at(0)));
+    (1..4).for_each(|member| set(&mut union, member, &[("a", 0), ("b", 1)], at(0)));
     assert_eq!(ids(&union), ["a", "a/2", "a/3", "b"]);
-    union.set(Member(2), wants(&[("a", 0), ("b", 2)]), at(5));
+    set(&mut union, 2, &[("a", 0), ("b", 2)], at(5));
     assert_eq!(id(&union, 2, "a"), "a/2", "a change elsewhere in the file leaves it alone");
     union.leave(Member(2), at(9));
-    assert_eq!(union.due(at(9)), ["a/2".into()]);
+    assert_eq!(due(&mut union, at(9)), ["a/2"]);
+}
+
+#[test]
+fn an_entry_that_changes_for_all_who_use_it_keeps_its_instance() {
+    let mut union = Union::new(LINGER);
+    (1..4).for_each(|member| set(&mut union, member, &[("a", 1), ("b", 1)], at(0)));
+    let all = |key| (1..4).map(|member| (Member(member), wants(&[("a", key), ("b", 1)]))).collect();
+    union.set(all(2), at(1));
+    assert_eq!(ids(&union), ["a", "b"], "what runs ends before the new one begins");
+    union.set(vec![(Member(1), wants(&[("a", 1)])), (Member(2), wants(&[("a", 3), ("b", 1)]))], at(2));
+    let led: Vec<String> = (1..4).map(|member| id(&union, member, "a")).collect();
+    assert_eq!(led, ["a/2", "a/3", "a"], "one uses it still: it is left alone");
+    union.set(vec![(Member(2), wants(&[("a", 2), ("b", 1)]))], at(3));
+    assert_eq!(id(&union, 2, "a"), "a", "to the one that fits");
+    assert_eq!(due(&mut union, at(63)), ["a/3"]);
 }
 
 #[test]
 fn a_changed_entry_moves_its_client_and_nobody_else() {
     let mut union = Union::new(LINGER);
-    union.set(Member(1), wants(&[("a", 1), ("b", 1)]), at(0));
-    union.set(Member(2), wants(&[("a", 1), ("b", 1)]), at(0));
-    union.set(Member(1), wants(&[("a", 2), ("b", 1)]), at(1));
+    set(&mut union, 1, &[("a", 1), ("b", 1)], at(0));
+    set(&mut union, 2, &[("a", 1), ("b", 1)], at(0));
+    set(&mut union, 1, &[("a", 2), ("b", 1)], at(1));
     assert_eq!((id(&union, 1, "a"), id(&union, 2, "a")), ("a/2".into(), "a".into()));
     assert_eq!((id(&union, 1, "b"), id(&union, 2, "b")), ("b".into(), "b".into()));
-    union.set(Member(2), wants(&[("a", 2)]), at(2));
+    set(&mut union, 2, &[("a", 2)], at(2));
     assert_eq!(id(&union, 2, "a"), "a/2");
-    assert_eq!(union.due(at(62)), ["a".into()], "the first has `b` still");
+    assert_eq!(due(&mut union, at(62)), ["a"], "the first has `b` still");
 }
 
 /// The entries of one client: for each name, nothing or what it comes to; 0 is for one client only.
@@ -108,7 +137,7 @@ proptest! {
         mixed.sort_by_key(|at| (*at as u64 + 1).wrapping_mul(order | 1));
         let mut union = Union::new(LINGER);
         for client in mixed {
-            union.set(Member(client as u64), wants(&named(&clients[client])), at(0));
+            set(&mut union, client as u64, &named(&clients[client]), at(0));
         }
         for (a, of_a) in clients.iter().enumerate() {
             for (b, of_b) in clients.iter().enumerate() {
@@ -131,11 +160,15 @@ proptest! {
         let mut here: BTreeMap<u64, Vec<(&'static str, u8)>> = BTreeMap::new();
         for (step, (member, entries)) in steps.into_iter().enumerate() {
             let now = at(step as u64 * 25);
-            let before: Vec<(String, u8)> = union.instances().map(|(id, _, key)| (id.to_string(), *key)).collect();
+            let of_others: Vec<(String, u8)> = union
+                .instances()
+                .filter(|(id, ..)| union.users(id).any(|user| user != Member(member)))
+                .map(|(id, _, key)| (told(id), *key))
+                .collect();
             match entries {
                 Some(entries) => {
                     here.insert(member, named(&entries));
-                    union.set(Member(member), wants(&named(&entries)), now);
+                    set(&mut union, member, &named(&entries), now);
                 }
                 None => {
                     here.remove(&member);
@@ -143,8 +176,8 @@ proptest! {
                 }
             }
             let all: BTreeMap<String, (String, u8)> =
-                union.instances().map(|(id, name, key)| (id.to_string(), (name.to_string(), *key))).collect();
-            prop_assert!(before.iter().all(|(id, key)| all[id].1 == *key), "what runs is left alone");
+                union.instances().map(|(id, name, key)| (told(id), (name.to_string(), *key))).collect();
+            prop_assert!(of_others.iter().all(|(id, key)| all[id].1 == *key), "what others use is left alone");
             for (member, own) in &here {
                 let leads = union.leads(Member(*member)).unwrap();
                 prop_assert_eq!(leads.len(), own.len());
@@ -152,10 +185,10 @@ proptest! {
                     prop_assert_eq!(&all[&id(&union, *member, name)], &((*name).to_owned(), *key));
                 }
             }
-            for (id, (_, key)) in &all {
-                let users: Vec<Member> = union.users(&ServerId::new(id)).collect();
+            for (id, _, key) in union.instances() {
+                let users: Vec<Member> = union.users(id).collect();
                 let leading = here.keys().filter(|member| {
-                    union.leads(Member(**member)).unwrap().values().any(|led| led.as_str() == id)
+                    union.leads(Member(**member)).unwrap().values().any(|led| led == id)
                 });
                 prop_assert_eq!(users.len(), leading.count());
                 prop_assert!(*key != 0 || users.len() <= 1);

@@ -1,0 +1,117 @@
+//! What a client has of the host: which servers, and how they are served to it. Clients with equal parts
+//! share one snapshot of it, which is made anew only when one of these servers changed: what others have
+//! costs a client nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use super::host::locked;
+use super::view::View;
+use crate::catalog::merge::Catalog;
+use crate::catalog::naming::{Identity, NamingRule};
+use crate::catalog::part::{Own, part};
+use crate::config::mode::Mode;
+use crate::config::serve::ServeSettings;
+use crate::config::spec::ToolFilter;
+use crate::id::ServerId;
+
+/// Which servers of a host a client has.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reach {
+    /// All that there are.
+    All,
+    /// All but those that act as one person and are for nobody else.
+    Impersonal,
+    /// These, no two of one name, each with its listing filter.
+    These(BTreeMap<ServerId, ToolFilter>),
+}
+
+/// What a client has of the host.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// Its servers.
+    pub reach: Reach,
+    /// How they are served to it.
+    pub settings: ServeSettings,
+    /// Exposed names that none of its servers may take.
+    pub reserved: Vec<String>,
+    /// Its own mode, which only makes the host's stricter.
+    pub mode: Option<Mode>,
+}
+
+/// A part, and the last snapshot of it.
+#[derive(Debug)]
+pub(super) struct Pane {
+    pub(super) part: Part,
+    /// Its servers, where they are counted.
+    pub(super) servers: Option<Arc<BTreeSet<ServerId>>>,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    /// Of which catalogue of the host the snapshot is.
+    of: Arc<Catalog>,
+    view: Arc<View>,
+    /// Names given so far: a name stays with its owner. Empty until every server has settled once.
+    names: BTreeMap<Identity, String>,
+}
+
+impl Pane {
+    pub(super) fn new(part: Part) -> Self {
+        let servers = match &part.reach {
+            Reach::These(servers) => Some(Arc::new(servers.keys().cloned().collect())),
+            Reach::All | Reach::Impersonal => None,
+        };
+        Self { part, servers, seen: Mutex::default() }
+    }
+
+    /// The snapshot of this catalogue of the host. `for_others` says of a server whether it is for everybody,
+    /// with its filter; `is_settled`, whether nothing more is to be expected of the servers of this part.
+    pub(super) fn view(
+        &self,
+        catalog: Arc<Catalog>,
+        for_others: impl Fn(&ServerId) -> Option<ToolFilter>,
+        is_settled: impl FnOnce() -> bool,
+    ) -> Arc<View> {
+        let mut seen = locked(&self.seen);
+        if Arc::ptr_eq(&seen.of, &catalog) {
+            return seen.view.clone();
+        }
+        let ServeSettings { naming, name_len_max, .. } = self.part.settings;
+        let rule = NamingRule { style: naming, len_max: name_len_max, reserved: &self.part.reserved };
+        let of_these = |servers: &BTreeMap<ServerId, ToolFilter>, names: &BTreeMap<Identity, String>| {
+            let own = part(&catalog.servers, &Own { servers, rule, remembered: names });
+            Arc::new(own)
+        };
+        let own = match &self.part.reach {
+            Reach::All => Some(catalog.clone()),
+            Reach::These(servers) => {
+                let changed = servers.keys().any(|id| !is_same(&seen.of, &catalog, id));
+                changed.then(|| of_these(servers, &seen.names))
+            }
+            Reach::Impersonal => {
+                let servers = catalog.servers.keys();
+                let servers = servers.filter_map(|id| Some((id.clone(), for_others(id)?))).collect();
+                Some(of_these(&servers, &seen.names))
+            }
+        };
+        if let Some(own) = own {
+            if is_settled() {
+                seen.names = own.names.clone();
+            }
+            seen.view = Arc::new(View::of(own, rule));
+        }
+        seen.of = catalog;
+        seen.view.clone()
+    }
+}
+
+/// Whether both catalogues say the same of a server.
+fn is_same(one: &Catalog, other: &Catalog, server: &ServerId) -> bool {
+    match (one.servers.get(server), other.servers.get(server)) {
+        (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+        (None, None) => true,
+        _ => false,
+    }
+}
