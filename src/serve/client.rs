@@ -19,6 +19,7 @@ use super::requests;
 use super::sink::{Outgoing, Sink};
 use super::subscriptions::Follow;
 use super::view::View;
+use crate::actors::frontend::FrontendRef;
 use crate::id::{ServerId, SessionId};
 use crate::runtime::Throttle;
 use crate::time::Monotonic;
@@ -61,6 +62,8 @@ pub struct Client {
     pub(super) patient_until: Monotonic,
     pub(super) hopeful_until: Monotonic,
     throttle: Option<Throttle>,
+    /// Its way to call.
+    pub(super) frontend: FrontendRef,
     state: Mutex<State>,
     /// Told when a request has ended.
     ended: Notify,
@@ -123,6 +126,7 @@ impl Client {
             state: Mutex::new(State { era, ..State::default() }),
             ended: Notify::new(),
             waiting: AtomicUsize::new(0),
+            frontend: host.frontend(who.door).at_most(who.mode),
             host,
             who,
         })
@@ -153,7 +157,7 @@ impl Client {
         let word = |span: &std::ops::Range<usize>| String::from_utf8_lossy(&part(span)).into_owned();
         match parsed {
             Ok(Envelope::Request { id, method, params: given }) => {
-                let request = Request { id: part(&id), method: word(&method), params: params(&given) };
+                let request = Request::new(part(&id), word(&method), params(&given));
                 if !matches!(request.params.first(), None | Some(b'{')) {
                     let error = RpcError::params("`params` must be an object");
                     return self.reply(to, error.answer(&request.id));
@@ -335,6 +339,10 @@ impl Client {
 
     /// The snapshot, as soon as it has what is looked for, or when a new client has waited for long.
     pub(super) async fn view_with(&self, found: impl Fn(&View) -> bool) -> Arc<View> {
+        let view = self.host.view();
+        if found(&view) {
+            return view;
+        }
         self.host.settle_for(self.hopeful_until, found).await;
         self.host.view()
     }

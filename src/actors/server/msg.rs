@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 pub(crate) use super::files::Files;
 use super::port::ReplyPort;
 use crate::call::{
-    BreakerClass, CallError, CallEvent, CallReply, CallRequest, Delivery, Door, ErrorCode, Phase,
+    BreakerClass, CallError, CallEvent, CallReply, CallRequest, Delivery, Door, ErrorCode, EventsIn, Phase,
 };
 use crate::catalog::items::{ItemList, ListKind};
 use crate::catalog::pin::Book;
@@ -41,7 +41,7 @@ pub(crate) struct Submission {
     /// The mode of the caller's client, which only makes the host's stricter.
     pub mode: Option<Mode>,
     /// Where progress goes.
-    pub events: Option<mpsc::Sender<CallEvent>>,
+    pub events: Option<Ear>,
     /// Where the answer goes.
     pub reply: ReplyPort,
     /// Released when the call is settled, whatever happens.
@@ -52,6 +52,23 @@ pub(crate) struct Submission {
     pub repeats: u32,
     /// How it failed before it was sent again.
     pub failed: Option<CallError>,
+}
+
+/// Where a caller hears what happens meanwhile.
+#[derive(Debug)]
+pub(crate) enum Ear {
+    Queue(mpsc::Sender<CallEvent>),
+    Events(EventsIn),
+}
+
+impl Ear {
+    /// Hands over a report. One that does not listen loses it.
+    pub(crate) fn tell(&self, event: CallEvent) {
+        match self {
+            Self::Queue(queue) => drop(queue.try_send(event)),
+            Self::Events(events) => events.put(event),
+        }
+    }
 }
 
 impl Submission {
