@@ -5,6 +5,7 @@ mod asked;
 mod door;
 mod era;
 mod error;
+mod events;
 mod grant;
 mod notice;
 
@@ -12,6 +13,7 @@ pub use asked::{ASKED_MAX, Asked, AskedAnswer, AskedReply};
 pub use door::Door;
 pub use era::Era;
 pub use error::CallError;
+pub use events::{CALL_EVENTS_MAX, Events, EventsIn, events};
 pub use grant::Grant;
 pub use notice::{NOTICES_MAX, Notice};
 

@@ -2,6 +2,8 @@
 //! canonical form of RFC 8785, so that equal calls can be found and none can be read; and the trace
 //! that the caller named.
 
+mod plain;
+
 use serde_json::Value;
 
 use super::chain::Key;
@@ -22,19 +24,26 @@ pub struct Kept {
 /// Looks at the `params` of a call.
 pub fn kept(key: &Key, params: &[u8]) -> Kept {
     let small = params.len() <= CANONICAL_BYTES_MAX;
+    if let Some(arguments) = small.then(|| plain::arguments(params)).flatten() {
+        return Kept { hash: hash(key, "jcs:", arguments), trace: None };
+    }
     let parsed = small.then(|| serde_json::from_slice::<Value>(params).ok()).flatten();
     let Some(parsed) = parsed else {
-        return Kept { hash: format!("raw:{}", key.arguments(b"raw:", params).hex()), trace: None };
+        return Kept { hash: hash(key, "raw:", params), trace: None };
     };
     let arguments = match parsed.get("arguments") {
         Some(arguments) => canonical(arguments),
         None => "{}".to_owned(),
     };
     let trace = parsed.get("_meta").and_then(|meta| meta.get("traceparent")).and_then(Value::as_str);
-    Kept {
-        hash: format!("jcs:{}", key.arguments(b"jcs:", arguments.as_bytes()).hex()),
-        trace: trace.and_then(trace_id).map(str::to_owned),
-    }
+    Kept { hash: hash(key, "jcs:", arguments.as_bytes()), trace: trace.and_then(trace_id).map(str::to_owned) }
+}
+
+fn hash(key: &Key, form: &str, text: &[u8]) -> String {
+    let mut hash = Vec::with_capacity(form.len() + 64);
+    hash.extend_from_slice(form.as_bytes());
+    key.arguments(form.as_bytes(), text).write_hex(&mut hash);
+    String::from_utf8(hash).unwrap_or_default()
 }
 
 /// The trace id of a W3C `traceparent`.
@@ -179,6 +188,53 @@ mod tests {
         assert_ne!(one, kept(&Key::new(&[2; 32]), br#"{"arguments":{"a":1.0,"b":[]}}"#));
         assert_ne!(one, kept(&key, br#"{"arguments":{"a":2,"b":[]}}"#));
         assert_eq!(kept(&key, b"{}"), kept(&key, br#"{"arguments":{}}"#));
+    }
+
+    /// What is canonical as it stands is found without a parser, and never what is not.
+    #[test]
+    fn arguments_that_are_canonical_as_they_stand_are_taken_as_they_are() {
+        for (params, plain) in [
+            (r#"{"name":"t","arguments":{"a":1,"b":[true,null,-12,"x y"],"c":{}}}"#, true),
+            (r#"{"arguments":{},"_meta":{"progressToken":7,"a":{"z":1,"b":2}},"name":"t"}"#, true),
+            (r#"{"name":"t"}"#, true),
+            ("{}", true),
+            (r#"{"arguments":{"b":1,"a":2}}"#, false),
+            (r#"{"arguments":{"a":1,"a":2}}"#, false),
+            (r#"{"arguments":{},"arguments":{"a":1}}"#, false),
+            (r#"{"arguments":{"a":1.0}}"#, false),
+            (r#"{"arguments":{"a":-0}}"#, false),
+            (r#"{"arguments":{"a":1e3}}"#, false),
+            (r#"{"arguments":{"a":1234567890123456}}"#, false),
+            (r#"{"arguments":{"a":01}}"#, false),
+            (r#"{"arguments":{"a": 1}}"#, false),
+            (r#"{"arguments":{"a":"\u0041"}}"#, false),
+            ("{\"arguments\":{\"a\":\"é\"}}", false),
+            ("{\"arguments\":{\"a\":\"\t\"}}", false),
+            (r#"{"arguments":{},"_meta":{"traceparent":"00-1-1-1"}}"#, false),
+            (r#"{"arguments":{}"#, false),
+            (r#"{"arguments":{}} "#, false),
+            (r#"{"arguments":{"a":[1,]}}"#, false),
+            (r#"{"arguments":{"a":tru}}"#, false),
+            (r#"{"arguments":{"a":"x}}"#, false),
+            ("[]", false),
+            ("", false),
+        ] {
+            assert_eq!(plain::arguments(params.as_bytes()).is_some(), plain, "{params}");
+        }
+        assert!(
+            plain::arguments(format!("{{\"a\":{}1{}}}", "[".repeat(99), "]".repeat(99)).as_bytes()).is_none()
+        );
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_plain_look_and_a_parser_agree(params in "\\{(\"(arguments|_meta|b|a)\":(\\{\"[ab]\":[0-9-]{1,3},\"[b-d]\":(\"[ -!#-~]{0,3}\"|null|true)\\}|[0-9]{1,2}|\\{\\}|\\[1,[0-9]\\]),?){0,3}\\}") {
+            if let Some(plain) = plain::arguments(params.as_bytes()) {
+                let parsed: Value = serde_json::from_str(&params).unwrap();
+                let whole = parsed.get("arguments").map_or_else(|| "{}".to_owned(), canonical);
+                proptest::prop_assert_eq!(plain, whole.as_bytes());
+            }
+        }
     }
 
     #[test]

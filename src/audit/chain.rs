@@ -6,7 +6,7 @@ use std::fmt;
 use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
 
-use super::record::Record;
+use super::record::{Line, Record};
 
 /// Bytes of a key and of a mac.
 pub const MAC_BYTES: usize = 32;
@@ -39,11 +39,13 @@ impl Mac {
         String::from_utf8(text).unwrap_or_default()
     }
 
-    fn write_hex(&self, out: &mut Vec<u8>) {
+    pub(super) fn write_hex(&self, out: &mut Vec<u8>) {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        for byte in self.0 {
-            out.extend([DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+        let mut text = [0; 2 * MAC_BYTES];
+        for (pair, byte) in text.chunks_exact_mut(2).zip(self.0) {
+            (pair[0], pair[1]) = (DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]);
         }
+        out.extend_from_slice(&text);
     }
 
     /// Reads exactly what [`Mac::hex`] writes: one form, so that no digit can be changed unseen.
@@ -141,18 +143,21 @@ impl Tip {
 
     /// Appends `record` to `out` as the next line, with its line end, and moves on.
     pub fn seal(&mut self, key: &Key, record: &mut Record, out: &mut Vec<u8>) {
-        record.seq = self.seq + 1;
-        record.prev = self.mac.hex();
-        let start = out.len();
-        // Writing to memory does not fail, and the record has no map with keys that are not text.
-        let _ = serde_json::to_writer(&mut *out, record);
+        (record.seq, record.prev) = (self.seq + 1, self.mac.hex());
+        self.seal_line(key, &record.line(), out);
+    }
+
+    /// The same for what is not kept as a record.
+    pub fn seal_line(&mut self, key: &Key, line: &Line<'_>, out: &mut Vec<u8>) {
+        let (start, seq) = (out.len(), self.seq + 1);
+        line.write(seq, &self.mac, out);
         let mac = key.line(&self.mac, &out[start..]);
         out.truncate(out.len() - 1);
         out.extend_from_slice(MAC_KEY);
         mac.write_hex(out);
         out.extend_from_slice(END);
         out.push(b'\n');
-        *self = Self { seq: record.seq, mac };
+        *self = Self { seq, mac };
     }
 }
 

@@ -2,19 +2,21 @@
 //! processes of one user share, whole, with the head file brought up to date before anybody goes on.
 //! Blocking; called by the audit writer (`actors::audit`), and by commands that change who is trusted.
 
+mod pen;
 mod recover;
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use self::pen::Pen;
 use self::recover::catch_up;
+use super::CHECKPOINT_EVERY;
 use super::chain::{Key, MAC_BYTES};
 use super::head::{HEAD_BYTES, Head};
 use super::record::{Event, Record};
-use super::{CHECKPOINT_EVERY, LINE_BYTES_MAX};
 use crate::store::{self, StoreError};
 use crate::time::{rfc3339, wall};
 
@@ -230,6 +232,8 @@ pub struct Ledger {
     key: Option<Key>,
     head: Option<File>,
     files: Option<Files>,
+    /// The lock was taken by [`Ledger::is_free`], for the lines that follow.
+    is_held: bool,
     buffer: Vec<u8>,
 }
 
@@ -242,7 +246,7 @@ impl fmt::Debug for Ledger {
 impl Ledger {
     /// A log at that place, written by the run `boot`. Nothing is opened or created before the first line.
     pub fn new(place: Place, boot: String) -> Self {
-        Self { place, boot, key: None, head: None, files: None, buffer: Vec::new() }
+        Self { place, boot, key: None, head: None, files: None, is_held: false, buffer: Vec::new() }
     }
 
     /// The run that writes.
@@ -259,9 +263,10 @@ impl Ledger {
     pub fn prepare(&mut self) -> Result<(), AuditError> {
         if self.head.as_ref().is_some_and(is_removed) {
             // Somebody took the folder away: what is written to its files would be seen by nobody.
-            (self.files, self.head, self.key) = (None, None, None);
+            self.forget();
         }
         if self.head.is_none() || self.key.is_none() {
+            self.is_held = false;
             store::create_private_dir(&self.place.folder).map_err(of_store)?;
             let path = self.place.head();
             let head = open(&path, false)?;
@@ -277,33 +282,54 @@ impl Ledger {
     /// Whether that many lines can be written now without waiting: the log is open, no file is full, no
     /// checkpoint is due, and nobody else writes. After a yes the lock is held for the `append` that has to
     /// follow.
-    pub fn is_free(&self, lines: usize) -> bool {
+    pub fn is_free(&mut self, lines: usize) -> bool {
         let (Some(files), Some(head)) = (&self.files, &self.head) else { return false };
         let (seq, lines) = (files.head.tip.seq, lines as u64);
         let is_plain = files.head.bytes < self.place.file_max
             && seq / CHECKPOINT_EVERY == (seq + lines + 1) / CHECKPOINT_EVERY;
-        is_plain && head.try_lock().is_ok()
+        self.is_held = is_plain && head.try_lock().is_ok();
+        self.is_held
+    }
+
+    /// Whatever was open: the next try looks at everything afresh. A lock goes with its file.
+    fn forget(&mut self) {
+        (self.files, self.head, self.key, self.is_held) = (None, None, None, false);
     }
 
     /// Writes the records, in their order. When it returns without an error, all of them are in the
     /// log and would survive the death of this process; they are forced to the disk at checkpoints and
     /// when `sync` says so. On an error none of them counts, though some may be there.
     pub fn append(&mut self, records: &mut [Record], sync: bool) -> Result<(), AuditError> {
-        let done = self.try_append(records, sync);
+        self.write(sync, |pen| records.iter().try_for_each(|record| pen.put(&record.line())))
+    }
+
+    /// The same for the lines that `lines` puts down.
+    pub fn write(
+        &mut self,
+        sync: bool,
+        lines: impl FnOnce(&mut Pen<'_>) -> Result<(), AuditError>,
+    ) -> Result<(), AuditError> {
+        let done = self.try_write(sync, lines);
         if done.is_err() {
-            // Whatever is wrong: the next try looks at everything afresh.
-            (self.files, self.head, self.key) = (None, None, None);
+            self.forget();
         }
         done
     }
 
-    fn try_append(&mut self, records: &mut [Record], sync: bool) -> Result<(), AuditError> {
+    fn try_write(
+        &mut self,
+        sync: bool,
+        lines: impl FnOnce(&mut Pen<'_>) -> Result<(), AuditError>,
+    ) -> Result<(), AuditError> {
         self.prepare()?;
         let (Some(key), Some(head)) = (&self.key, &self.head) else {
             return Err(AuditError::NoKey(self.place.key()));
         };
         let path = self.place.head();
-        let _held = Held::wait(head, &path)?;
+        let _held = match std::mem::take(&mut self.is_held) {
+            true => Held(head),
+            false => Held::wait(head, &path)?,
+        };
         let mut first = Vec::new();
         let mut files = match self.files.take() {
             Some(files) if is_current(&files, head)? => files,
@@ -313,15 +339,21 @@ impl Ledger {
             files = rotate(&self.place, files)?;
             first.push(Record::new(Event::Rotated, self.boot.as_str(), rfc3339(wall())));
         }
-        let mut pen = Pen { key, head, place: &self.place, files: &mut files, buffer: &mut self.buffer };
-        let mut must_sync = sync;
-        for record in first.iter_mut().chain(records) {
-            must_sync |= pen.checkpoint(&self.boot)?;
-            pen.put(record)?;
-        }
+        self.buffer.clear();
+        let mut pen = Pen {
+            key,
+            head,
+            place: &self.place,
+            boot: &self.boot,
+            files: &mut files,
+            buffer: &mut self.buffer,
+            must_sync: sync,
+        };
+        first.iter().try_for_each(|record| pen.put(&record.line()))?;
+        lines(&mut pen)?;
         pen.flush()?;
         pen.write_head()?;
-        if must_sync {
+        if pen.must_sync {
             files.log.sync_data().map_err(at(&self.place.log()))?;
             head.sync_data().map_err(at(&path))?;
         }
@@ -388,85 +420,6 @@ fn read_from(mut file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
     use std::io::{Read as _, Seek as _};
     file.seek(io::SeekFrom::Start(at))?;
     file.read(buffer)
-}
-
-#[cfg(unix)]
-fn write_from_start(file: &File, bytes: &[u8]) -> io::Result<()> {
-    std::os::unix::fs::FileExt::write_all_at(file, bytes, 0)
-}
-
-#[cfg(not(unix))]
-fn write_from_start(mut file: &File, bytes: &[u8]) -> io::Result<()> {
-    use std::io::Seek as _;
-    file.seek(io::SeekFrom::Start(0))?;
-    file.write_all(bytes)
-}
-
-/// Writes lines, in bundles of whole ones.
-struct Pen<'a> {
-    key: &'a Key,
-    head: &'a File,
-    place: &'a Place,
-    files: &'a mut Files,
-    buffer: &'a mut Vec<u8>,
-}
-
-impl Pen<'_> {
-    fn put(&mut self, record: &mut Record) -> Result<(), AuditError> {
-        let before = self.buffer.len();
-        self.files.head.tip.seal(self.key, record, self.buffer);
-        if self.buffer.len() > LINE_BYTES_MAX && before > 0 {
-            let last = self.buffer.split_off(before);
-            self.flush()?;
-            *self.buffer = last;
-        }
-        Ok(())
-    }
-
-    /// Puts a checkpoint where one belongs.
-    fn checkpoint(&mut self, boot: &str) -> Result<bool, AuditError> {
-        let due = (self.files.head.tip.seq + 1).is_multiple_of(CHECKPOINT_EVERY);
-        if due {
-            self.put(&mut Record::new(Event::Checkpoint, boot, rfc3339(wall())))?;
-        }
-        Ok(due)
-    }
-
-    /// One write for the lines in the buffer. What could only be written in part is taken back.
-    fn flush(&mut self) -> Result<(), AuditError> {
-        let length = self.buffer.len();
-        let written = loop {
-            match (&self.files.log).write(self.buffer) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                other => break other,
-            }
-        };
-        self.buffer.clear();
-        match written {
-            Ok(all) if all == length => {
-                self.files.head.bytes += length as u64;
-                Ok(())
-            }
-            other => {
-                let _ = self.files.log.set_len(self.files.head.bytes);
-                let error = other.err().unwrap_or_else(|| io::ErrorKind::WriteZero.into());
-                Err(AuditError::Io(self.place.log(), error))
-            }
-        }
-    }
-
-    fn write_head(&mut self) -> Result<(), AuditError> {
-        let text = self.files.head.encode(self.key);
-        let written = write_from_start(self.head, &text);
-        // What was read before and is as long as a head needs no cut.
-        let cut = || match self.files.head_text.len() {
-            HEAD_BYTES => Ok(()),
-            _ => self.head.set_len(HEAD_BYTES as u64),
-        };
-        written.and_then(|()| cut()).map_err(at(&self.place.head()))?;
-        self.files.head_text = text;
-        Ok(())
-    }
 }
 
 /// The file is full: it gets the name of its first line, and a new one begins.

@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::chain::Mac;
+
 /// The version of the form of a line.
 pub const VERSION: u8 = 1;
 /// Longest text of a field, in characters; the longest line that can come of it stays below the limit.
@@ -94,6 +96,80 @@ pub struct Found {
     pub head: Option<String>,
 }
 
+/// What a field holds: how a line lends it, and how it is written. JSON as `serde_json` writes it, which
+/// reads it again.
+pub trait Field {
+    /// The same, borrowed.
+    type Lent<'a>: Copy
+    where
+        Self: 'a;
+    /// Lends it.
+    fn lend(&self) -> Self::Lent<'_>;
+    /// Writes it.
+    fn write(lent: Self::Lent<'_>, out: &mut Vec<u8>);
+}
+
+impl Field for String {
+    type Lent<'a> = &'a str;
+
+    fn lend(&self) -> &str {
+        self
+    }
+
+    fn write(lent: &str, out: &mut Vec<u8>) {
+        // Nearly no text of a log holds anything that must be escaped.
+        let bad = |byte: u8| byte < b' ' || byte == b'"' || byte == b'\\';
+        if lent.bytes().fold(false, |any, byte| any | bad(byte)) {
+            put(lent, out);
+        } else {
+            out.push(b'"');
+            out.extend_from_slice(lent.as_bytes());
+            out.push(b'"');
+        }
+    }
+}
+
+impl Field for u64 {
+    type Lent<'a> = Self;
+
+    fn lend(&self) -> Self {
+        *self
+    }
+
+    fn write(lent: Self, out: &mut Vec<u8>) {
+        put(&lent, out);
+    }
+}
+
+impl Field for f64 {
+    type Lent<'a> = Self;
+
+    fn lend(&self) -> Self {
+        *self
+    }
+
+    fn write(lent: Self, out: &mut Vec<u8>) {
+        put(&lent, out);
+    }
+}
+
+impl Field for Found {
+    type Lent<'a> = &'a Self;
+
+    fn lend(&self) -> &Self {
+        self
+    }
+
+    fn write(lent: &Self, out: &mut Vec<u8>) {
+        put(lent, out);
+    }
+}
+
+fn put<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
+    // Writing to memory does not fail, and no value here has a map with keys that are not text.
+    let _ = serde_json::to_writer(out, value);
+}
+
 macro_rules! record {
     ($($(#[$doc:meta])* $name:ident : $type:ty),* $(,)?) => {
         /// One line, without its mac. A field that says nothing is left out.
@@ -126,6 +202,56 @@ macro_rules! record {
                     $($name: None,)*
                     prev: String::new(),
                 }
+            }
+
+            /// The same for a line that is about to be sealed.
+            pub fn line(&self) -> Line<'_> {
+                Line {
+                    ts: &self.ts,
+                    boot_id: &self.boot_id,
+                    event: self.event,
+                    $($name: self.$name.as_ref().map(Field::lend),)*
+                }
+            }
+        }
+
+        /// A record on its way into the log, which borrows its texts: two of them are made for each call.
+        #[derive(Clone, Copy, Debug)]
+        pub struct Line<'a> {
+            /// When, in UTC.
+            pub ts: &'a str,
+            /// The run of the program that writes it.
+            pub boot_id: &'a str,
+            /// What it is about.
+            pub event: Event,
+            $($(#[$doc])* pub $name: Option<<$type as Field>::Lent<'a>>,)*
+        }
+
+        impl<'a> Line<'a> {
+            /// A line that says only what happened, in which run and when.
+            pub fn new(event: Event, boot_id: &'a str, ts: &'a str) -> Self {
+                Self { ts, boot_id, event, $($name: None,)* }
+            }
+
+            /// Writes the record with this number, behind a line with this mac.
+            pub(super) fn write(&self, seq: u64, prev: &Mac, out: &mut Vec<u8>) {
+                out.extend_from_slice(br#"{"v":"#);
+                put(&VERSION, out);
+                out.extend_from_slice(br#","seq":"#);
+                put(&seq, out);
+                out.extend_from_slice(br#","ts":"#);
+                String::write(self.ts, out);
+                out.extend_from_slice(br#","boot_id":"#);
+                String::write(self.boot_id, out);
+                out.extend_from_slice(br#","event":"#);
+                String::write(self.event.as_str(), out);
+                $(if let Some(value) = self.$name {
+                    out.extend_from_slice(concat!(",\"", stringify!($name), "\":").as_bytes());
+                    <$type as Field>::write(value, out);
+                })*
+                out.extend_from_slice(br#","prev":""#);
+                prev.write_hex(out);
+                out.extend_from_slice(br#""}"#);
             }
         }
     };
@@ -208,6 +334,29 @@ mod tests {
         let mut line = Vec::new();
         Tip::START.clone().seal(&Key::new(&[1; 32]), &mut record.clone(), &mut line);
         assert!(line.len() < LINE_BYTES_MAX, "{}", line.len());
+    }
+
+    #[test]
+    fn a_line_is_written_as_its_record_is_read() {
+        let odd = ["", "plain", "a \"quoted\" \\ text", "line\nend\u{1}", "é\u{7f}…"]
+            .map(|text| Some(text.to_owned()));
+        for (at, text) in odd.into_iter().enumerate() {
+            let record = Record {
+                seq: u64::MAX,
+                prev: Mac::ZERO.hex(),
+                door: text.clone(),
+                session: Some(0),
+                tool: text,
+                duration_ms: Some([0.0, 1.5, 1e-7, 1e21, 0.1][at]),
+                exec_count: Some(1),
+                found: (at == 1).then(|| Found { torn_bytes: Some(3), ..Found::default() }),
+                ..Record::new(Event::ApprovalGiven, "b", "t")
+            };
+            let mut line = Vec::new();
+            record.line().write(u64::MAX, &Mac::ZERO, &mut line);
+            assert_eq!(String::from_utf8(line.clone()).unwrap(), serde_json::to_string(&record).unwrap());
+            assert_eq!(serde_json::from_slice::<Record>(&line).unwrap(), record);
+        }
     }
 
     #[test]

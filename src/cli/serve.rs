@@ -152,7 +152,7 @@ async fn attached(
             .fix("an MCP client starts this, with pipes")
     };
     let (input, output) = (pipes::input().map_err(closed)?, pipes::output().map_err(closed)?);
-    let carried = stdio::carry(client, input, output, frame_max);
+    let carried = stdio::carry_apart(client.clone(), input, output, frame_max);
     let ending = async {
         interrupted().await;
         // What runs may come to its end; then the client is told by the end of the stream.

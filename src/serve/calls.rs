@@ -3,13 +3,12 @@
 //! model can read; for everything else it is a JSON-RPC error.
 
 use std::collections::HashMap;
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::FutureExt;
 use serde_json::json;
-use tokio::sync::mpsc;
+use tokio::time::Sleep;
 
 use super::client::Client;
 use super::message::{CLIENT_CAPABILITIES, Request, RpcError, success, with_member};
@@ -17,11 +16,10 @@ use super::rounds::Flight;
 use super::sink::{Outgoing, Sink};
 use super::view::View;
 use super::{asks, levels, refusal, rounds};
-use crate::actors::frontend::CALL_EVENTS_MAX;
 use crate::builtins::tool::Tool;
 use crate::call::{
     Asked, CallError, CallEvent, CallLimits, CallReply, CallRequest, ErrorCode, ItemKind, Origin, Phase,
-    Target,
+    Target, events,
 };
 use crate::catalog::items::Item;
 use crate::catalog::schema;
@@ -191,13 +189,10 @@ fn takes_off(client: &Client, target: &Target, request: &Request, params: Bytes)
         limits: CallLimits::default(),
         grant: None,
     };
-    let (events, heard) = mpsc::channel(CALL_EVENTS_MAX);
-    let mut frontend = client.frontend();
-    let capabilities = capabilities(client, request);
-    if !capabilities.is_empty() {
-        frontend = frontend.declaring(capabilities);
-    }
-    Flight { reply: frontend.call(call, Some(events)).boxed(), heard, server, asked: 0, relay: None }
+    let (told, heard) = events();
+    let capabilities = Some(capabilities(client, request)).filter(|said| !said.is_empty());
+    let reply = Box::pin(client.call(capabilities, call, told));
+    Flight { reply, heard, server, asked: 0, relay: None }
 }
 
 /// What the client of a request can: a modern one says it with each.
@@ -224,17 +219,18 @@ async fn fly(
     to: &Sink,
 ) -> Flown {
     let modern = client.era() == Era::Modern;
-    let can = capabilities(client, request);
+    let can = if modern { capabilities(client, request) } else { Bytes::new() };
     let level = levels::said(request);
     let mut course = Course { client, token: request.token(), level, to, asking: HashMap::new() };
-    let mut gather = pin!(tokio::time::sleep(rounds::GATHER));
+    // How long further questions of the same moment are waited for.
+    let mut gather: Option<Pin<Box<Sleep>>> = None;
     loop {
         tokio::select! {
             biased;
             Some(event) = flight.heard.recv() => match event {
                 CallEvent::Asked(one) if modern && rounds::may_ask(&can, &one) => {
                     if asked.is_empty() {
-                        gather.set(tokio::time::sleep(rounds::GATHER));
+                        gather = None;
                     }
                     asked.push(one);
                 }
@@ -242,7 +238,7 @@ async fn fly(
                 event => course.on(event),
             },
             reply = &mut flight.reply => return Flown::Landed(reply),
-            () = &mut gather, if !asked.is_empty() => {
+            () = gathered(&mut gather), if !asked.is_empty() => {
                 match rounds::park(client, request, flight, std::mem::take(&mut asked)) {
                     Ok(told) => return Flown::Parked(told),
                     // Its questions were refused; it goes on without.
@@ -251,6 +247,10 @@ async fn fly(
             }
         }
     }
+}
+
+async fn gathered(wait: &mut Option<Pin<Box<Sleep>>>) {
+    wait.get_or_insert_with(|| Box::pin(tokio::time::sleep(rounds::GATHER))).await;
 }
 
 /// A call on its way: what its client hears meanwhile.
@@ -331,8 +331,7 @@ impl Client {
     fn check(&self, server: &ServerId, item: &Item, name: &str, request: &Request) -> Result<(), CallError> {
         let compiled = item.schema_bytes().map(|raw| self.host.schema(raw));
         let compiled = compiled.as_ref().and_then(|compiled| compiled.as_ref().as_ref().ok());
-        let arguments = request.param("arguments");
-        schema::check(compiled, arguments.as_deref()).map_err(|violations| {
+        schema::check(compiled, request.raw("arguments")).map_err(|violations| {
             let text = self.host.clean(&violation::sentence(name, &violations));
             CallError::refused(ErrorCode::InvalidArguments, Phase::Validate, Origin::Caller, text)
                 .on(server)
@@ -380,7 +379,8 @@ pub(super) fn complete(client: &Arc<Client>, mut request: Request, to: &Sink) ->
             (Some(name), _) => view.prompt(name, me.who()).map(|row| {
                 let raw = serde_json::Value::from(row.item.name.as_str()).to_string();
                 let reference = with_member(&reference, "name", raw.as_bytes());
-                request.params = with_member(&request.params, "ref", &reference);
+                request =
+                    std::mem::take(&mut request).with_params(|params| with_member(params, "ref", &reference));
                 row.server
             }),
             (None, Some(uri)) => view.owner(uri, me.who()),

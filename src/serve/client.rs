@@ -12,17 +12,16 @@ use tokio::sync::{Notify, oneshot};
 
 use super::asks::Asks;
 use super::caller::{Caller, ClientEra};
-use super::host::{Host, locked};
+use super::host::Host;
 use super::message::{Request, RpcError};
 use super::notes::Listen;
-use super::part::{Pane, Part, Reach};
+use super::own::way;
+use super::part::Pane;
 use super::requests;
 use super::sink::{Outgoing, Sink};
 use super::subscriptions::Follow;
 use super::view::View;
 use crate::actors::frontend::FrontendRef;
-use crate::builtins::guests;
-use crate::config::mode::Mode;
 use crate::id::{ServerId, SessionId};
 use crate::runtime::Throttle;
 use crate::time::Monotonic;
@@ -58,7 +57,7 @@ pub enum Leave {
 pub struct Client {
     pub(super) host: Arc<Host>,
     session: SessionId,
-    who: Caller,
+    pub(super) who: Caller,
     /// Whether it lives for one request alone.
     passing: bool,
     /// Until when its first lists wait for servers.
@@ -66,7 +65,9 @@ pub struct Client {
     pub(super) hopeful_until: Monotonic,
     throttle: Option<Throttle>,
     /// What it has of the host.
-    pane: Mutex<Arc<Pane>>,
+    pub(super) pane: Mutex<Arc<Pane>>,
+    /// Its way to call, for what it has.
+    pub(super) way: Mutex<FrontendRef>,
     state: Mutex<State>,
     /// Told when a request has ended.
     ended: Notify,
@@ -126,10 +127,11 @@ impl Client {
             patient_until: from + PATIENCE,
             hopeful_until: from + PATIENCE_EMPTY,
             throttle,
-            pane: Mutex::new(pane),
             state: Mutex::new(State { era, ..State::default() }),
             ended: Notify::new(),
             waiting: AtomicUsize::new(0),
+            way: Mutex::new(way(&host, &who, &pane)),
+            pane: Mutex::new(pane),
             host,
             who,
         })
@@ -143,61 +145,6 @@ impl Client {
     /// Who it is.
     pub fn who(&self) -> &Caller {
         &self.who
-    }
-
-    /// What it has of the host.
-    pub(super) fn pane(&self) -> Arc<Pane> {
-        locked(&self.pane).clone()
-    }
-
-    /// What it has is something else from now on: its configuration changed. It is told what it would see
-    /// another way; what it follows at a server that it has no more is over.
-    pub fn becomes(self: &Arc<Self>, part: Part) {
-        let pane = self.host.pane(part);
-        *locked(&self.pane) = pane.clone();
-        let over: Vec<(String, Follow)> = {
-            let mut state = self.state();
-            let gone = |follow: &Follow| !self.host.reaches(&pane, follow.server());
-            let mut over: Vec<_> = state.subscribed.extract_if(|_, follow| gone(follow)).collect();
-            for listen in state.listens.values_mut() {
-                over.extend(listen.follows.extract_if(.., |(_, follow)| gone(follow)));
-            }
-            over
-        };
-        // Dropped behind the lock: their servers are told.
-        drop(over);
-        self.tell_changes(&self.view());
-        self.host.level_servers();
-    }
-
-    /// The mode that holds for its calls; `None`: the host's.
-    pub(super) fn mode(&self) -> Option<Mode> {
-        match (self.who.mode, self.pane().part.mode) {
-            (Some(one), Some(other)) => Some(one.stricter(other)),
-            (one, other) => one.or(other),
-        }
-    }
-
-    /// The way to call for it.
-    pub(super) fn frontend(&self) -> FrontendRef {
-        let frontend = self.host.frontend(self.who.door).in_era(self.era()).at_most(self.mode());
-        frontend.among(self.pane().servers.clone())
-    }
-
-    /// Whether it may see a whole server.
-    pub(super) fn sees_server(&self, server: &ServerId) -> bool {
-        self.host.reaches(&self.pane(), server) && self.who.sees_server(server)
-    }
-
-    /// What the host's own tools know of what it has; `None`: it has everything.
-    pub(super) fn share(&self) -> Option<guests::Own> {
-        let pane = self.pane();
-        if pane.part.reach == Reach::All && self.mode().is_none() {
-            return None;
-        }
-        let (host, of) = (self.host.clone(), pane.clone());
-        let reaches = Box::new(move |server: &ServerId| host.reaches(&of, server));
-        Some(guests::Own { catalog: self.view().catalog.clone(), reaches, mode: self.mode() })
     }
 
     /// Takes one message of the client. Returns at once: what takes time runs in tasks; answers, and
@@ -215,7 +162,7 @@ impl Client {
         let word = |span: &std::ops::Range<usize>| String::from_utf8_lossy(&part(span)).into_owned();
         match parsed {
             Ok(Envelope::Request { id, method, params: given }) => {
-                let request = Request { id: part(&id), method: word(&method), params: params(&given) };
+                let request = Request::new(part(&id), word(&method), params(&given));
                 if !matches!(request.params.first(), None | Some(b'{')) {
                     let error = RpcError::params("`params` must be an object");
                     return self.reply(to, error.answer(&request.id));
@@ -393,17 +340,6 @@ impl Client {
     pub(super) async fn settled_view(&self) -> Arc<View> {
         self.host.settle(&self.pane(), self.patient_until).await;
         self.view()
-    }
-
-    /// The snapshot, as soon as it has what is looked for, or when a new client has waited for long.
-    pub(super) async fn view_with(&self, found: impl Fn(&View) -> bool) -> Arc<View> {
-        self.host.settle_for(&self.pane(), self.hopeful_until, found).await;
-        self.view()
-    }
-
-    /// The snapshot as of now.
-    pub(super) fn view(&self) -> Arc<View> {
-        self.host.view_of(&self.pane())
     }
 
     /// The raw `inputSchema` of the tool that this client knows by that name.

@@ -33,18 +33,20 @@ pub(super) fn reaches(least: Option<usize>, method: &str, frame: &[u8]) -> bool 
 /// Tells the server of a request the level that its client wants, in the way of the server's era; returns
 /// the `params` to send.
 pub(super) fn cross(client: &Client, request: &Request, server: &ServerId, params: Bytes) -> Bytes {
-    let theirs = client.host.revision_of(server).map(Revision::era);
-    match (client.era(), theirs) {
+    let ours = client.era();
+    let wanted = match ours {
+        Era::Modern => said(request),
+        Era::Legacy => client.state().level,
+    };
+    let Some(level) = wanted else { return params };
+    match (ours, client.host.revision_of(server).map(Revision::era)) {
         (Era::Modern, Some(Era::Legacy)) => {
-            if let Some(level) = said(request) {
-                client.host.level_down(server, level);
-            }
+            client.host.level_down(server, level);
             params
         }
-        (Era::Legacy, Some(Era::Modern)) => match client.state().level {
-            Some(level) => splice::with_meta(&params, LOG_LEVEL, format!("\"{}\"", LEVELS[level]).as_bytes()),
-            None => params,
-        },
+        (Era::Legacy, Some(Era::Modern)) => {
+            splice::with_meta(&params, LOG_LEVEL, format!("\"{}\"", LEVELS[level]).as_bytes())
+        }
         _ => params,
     }
 }

@@ -1,10 +1,13 @@
 //! What a client asks, and our own answers to it: spans of the envelope as slices, errors as values.
 //! Pure. Used by the client and everything that answers for it.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 
 use super::sink::Outgoing;
-use crate::wire::envelope::{member, text};
+use crate::wire::envelope::{member, members, text};
+use crate::wire::scan::key_is;
 use crate::wire::splice::{self, Parts};
 
 /// The key of `_meta` that says the revision of a modern request.
@@ -13,25 +16,48 @@ pub(super) const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersi
 pub(super) const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 
 /// One request of a client.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Request {
     /// The id value, raw.
     pub(super) id: Bytes,
     pub(super) method: String,
     /// The `params` object as written; empty when there is none.
     pub(super) params: Bytes,
+    /// Its members: keys and values, found once.
+    members: Vec<(Range<usize>, Range<usize>)>,
 }
 
 impl Request {
+    pub(super) fn new(id: Bytes, method: String, params: Bytes) -> Self {
+        let members = members(&params);
+        Self { id, method, params, members }
+    }
+
+    /// The same with its `params` changed.
+    pub(super) fn with_params(self, change: impl FnOnce(&Bytes) -> Bytes) -> Self {
+        let params = change(&self.params);
+        Self::new(self.id, self.method, params)
+    }
+
+    /// Where the value of a member of `params` stands: the last one if it is repeated.
+    fn span(&self, key: &str) -> Option<Range<usize>> {
+        let found = self.members.iter().rev().find(|(name, _)| key_is(&self.params[name.clone()], key));
+        found.map(|(_, value)| value.clone())
+    }
+
     /// The raw value of a member of `params`.
+    pub(super) fn raw(&self, key: &str) -> Option<&[u8]> {
+        self.span(key).map(|span| &self.params[span])
+    }
+
+    /// The same as bytes of their own.
     pub(super) fn param(&self, key: &str) -> Option<Bytes> {
-        let span = member(&self.params, key)?;
-        Some(self.params.slice(span))
+        self.span(key).map(|span| self.params.slice(span))
     }
 
     /// A member of `params` that is text.
     pub(super) fn text(&self, key: &str) -> Option<String> {
-        text(&self.param(key)?).map(std::borrow::Cow::into_owned)
+        text(self.raw(key)?).map(std::borrow::Cow::into_owned)
     }
 
     /// A text that has to be there.

@@ -15,6 +15,7 @@ mod levels;
 pub mod lists;
 mod message;
 mod notes;
+mod own;
 mod park;
 pub mod part;
 #[cfg(unix)]

@@ -31,12 +31,13 @@ const KNOWN_ELSEWHERE: [&str; 12] = [
 
 /// Answers one request, now or later.
 pub(super) fn handle(client: &Arc<Client>, request: Request, to: &Sink) {
+    let id = request.id.clone();
     let outcome = match gate(client, &request) {
-        Ok(era) => answer(client, era, request.clone(), to),
+        Ok(era) => answer(client, era, request, to),
         Err(error) => Err(error),
     };
     if let Err(error) = outcome {
-        client.reply(to, error.answer(&request.id));
+        client.reply(to, error.answer(&id));
     }
 }
 

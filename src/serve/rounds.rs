@@ -11,7 +11,6 @@ use bytes::Bytes;
 use futures_util::future::{BoxFuture, join_all};
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use tokio::sync::mpsc;
 
 use super::asks::{self, Answered, Unasked};
 use super::client::Client;
@@ -19,8 +18,9 @@ use super::host::{Host, locked};
 use super::message::{Request, RpcError, success};
 use super::park::Owner;
 use super::sink::{Outgoing, Sink};
-use crate::actors::frontend::CALL_EVENTS_MAX;
-use crate::call::{Asked, AskedAnswer, CallError, CallEvent, CallReply, ErrorCode, Origin, Phase};
+use crate::call::{
+    Asked, AskedAnswer, CallError, CallEvent, CallReply, ErrorCode, Events, EventsIn, Origin, Phase, events,
+};
 use crate::id::ServerId;
 use crate::time::Monotonic;
 use crate::transport::task;
@@ -38,7 +38,7 @@ pub(super) struct Flight {
     /// Its one answer.
     pub(super) reply: BoxFuture<'static, Result<CallReply, CallError>>,
     /// What happens meanwhile.
-    pub(super) heard: mpsc::Receiver<CallEvent>,
+    pub(super) heard: Events,
     /// Where it flies.
     pub(super) server: ServerId,
     /// Questions that were put so far.
@@ -60,21 +60,21 @@ impl Flight {
         if let Some(relay) = &self.relay {
             relay.away.store(away, Ordering::Relaxed);
         } else if away {
-            let (events, heard) = mpsc::channel(CALL_EVENTS_MAX);
+            let (to, heard) = events();
             let from = std::mem::replace(&mut self.heard, heard);
             let away = Arc::new(AtomicBool::new(true));
-            let _task = task::spawn(relay(from, events, away.clone()));
+            let _task = task::spawn(relay(from, to, away.clone()));
             self.relay = Some(Relay { away, _task });
         }
     }
 }
 
-async fn relay(mut from: mpsc::Receiver<CallEvent>, to: mpsc::Sender<CallEvent>, away: Arc<AtomicBool>) {
+async fn relay(mut from: Events, to: EventsIn, away: Arc<AtomicBool>) {
     while let Some(event) = from.recv().await {
         let asks = matches!(event, CallEvent::Asked(_) | CallEvent::Withdrawn(_));
         if asks || !away.load(Ordering::Relaxed) {
             // What finds no room is refused to the server by its drop, as everywhere.
-            let _ = to.try_send(event);
+            to.put(event);
         }
     }
 }

@@ -65,10 +65,13 @@ struct Queued {
 
 /// The way to a client. Cheap to clone; closed when the [`Outlet`] is dropped.
 #[derive(Clone, Debug)]
-pub struct Sink {
+pub struct Sink(Arc<Way>);
+
+#[derive(Debug)]
+struct Way {
     tx: mpsc::Sender<Queued>,
     bytes: Arc<Semaphore>,
-    lost: Arc<AtomicU64>,
+    lost: AtomicU64,
 }
 
 /// The other end: what an edge takes messages out of.
@@ -94,15 +97,15 @@ impl Sink {
     pub fn pair() -> (Self, Outlet) {
         let (tx, rx) = mpsc::channel(SINK_MAX);
         let bytes = Arc::new(Semaphore::new(SINK_BYTES_MAX));
-        (Self { tx, bytes, lost: Arc::default() }, Outlet { rx })
+        (Self(Arc::new(Way { tx, bytes, lost: AtomicU64::default() })), Outlet { rx })
     }
 
     /// Adds a message if there is room for it now; the message back if not, or if nobody is there.
     pub fn try_put(&self, what: Outgoing) -> Result<(), Outgoing> {
-        let Ok(bytes) = self.bytes.clone().try_acquire_many_owned(share(what.len())) else {
+        let Ok(bytes) = self.0.bytes.clone().try_acquire_many_owned(share(what.len())) else {
             return Err(what);
         };
-        self.tx.try_send(Queued { what, _bytes: bytes }).map_err(|refused| match refused {
+        self.0.tx.try_send(Queued { what, _bytes: bytes }).map_err(|refused| match refused {
             TrySendError::Full(queued) | TrySendError::Closed(queued) => queued.what,
         })
     }
@@ -111,47 +114,51 @@ impl Sink {
     pub async fn put(&self, what: Outgoing) -> bool {
         let room = tokio::select! {
             biased;
-            () = self.tx.closed() => return false,
-            room = self.bytes.clone().acquire_many_owned(share(what.len())) => room,
+            () = self.0.tx.closed() => return false,
+            room = self.0.bytes.clone().acquire_many_owned(share(what.len())) => room,
         };
         let Ok(bytes) = room else { return false };
-        self.tx.send(Queued { what, _bytes: bytes }).await.is_ok()
+        self.0.tx.send(Queued { what, _bytes: bytes }).await.is_ok()
     }
 
     /// Adds a notification, or counts it as lost: a client that does not read holds nobody up.
     pub fn note(&self, note: Bytes) {
-        let crowded = self.bytes.available_permits() < NOTES_LEAVE || self.tx.capacity() < SINK_MAX / 2;
+        let crowded = self.0.bytes.available_permits() < NOTES_LEAVE || self.0.tx.capacity() < SINK_MAX / 2;
         if crowded || self.try_put(Outgoing::Note(note)).is_err() {
-            self.lost.fetch_add(1, Ordering::Relaxed);
+            self.0.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Waits until one message more has room, or nobody is there: what an edge does before it reads
     /// on, so that a client which does not read is not read from either.
     pub async fn room(&self) {
+        // Whoever waits for room takes what comes free first: where some is left, nobody waits.
+        if self.0.tx.capacity() > 0 && self.0.bytes.available_permits() > 0 {
+            return;
+        }
         tokio::select! {
             biased;
-            () = self.tx.closed() => {}
+            () = self.0.tx.closed() => {}
             // Behind the answers that wait for room.
-            _ = self.bytes.acquire() => {
-                let _ = self.tx.reserve().await;
+            _ = self.0.bytes.acquire() => {
+                let _ = self.0.tx.reserve().await;
             }
         }
     }
 
     /// Notifications that this client lost.
     pub fn lost(&self) -> u64 {
-        self.lost.load(Ordering::Relaxed)
+        self.0.lost.load(Ordering::Relaxed)
     }
 
     /// Whether nobody takes messages out any more.
     pub fn is_closed(&self) -> bool {
-        self.tx.is_closed()
+        self.0.tx.is_closed()
     }
 
     /// Resolves when nobody takes messages out any more.
     pub async fn closed(&self) {
-        self.tx.closed().await;
+        self.0.tx.closed().await;
     }
 }
 

@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::oneshot;
 
 use super::client::{Client, Leave};
 use super::message::RpcError;
 use super::sink::{Outgoing, Outlet, Sink};
+use crate::transport::task;
 use crate::wire::envelope::id_hint;
 use crate::wire::frame::{FrameEvent, Framer};
 
@@ -65,6 +67,20 @@ where
         }
     }
     end
+}
+
+/// The same in a task of its own, so that its messages wake nobody else; it ends when this is dropped.
+pub async fn carry_apart<R, W>(client: Arc<Client>, input: R, output: W, frame_max: usize) -> End
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let (done, end) = oneshot::channel();
+    let carrying = async move {
+        let _ = done.send(carry(&client, input, output, frame_max).await);
+    };
+    let _carrying = task::spawn(carrying);
+    end.await.unwrap_or(End::Broken)
 }
 
 async fn read<R: AsyncRead + Unpin>(

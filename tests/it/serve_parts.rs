@@ -51,7 +51,12 @@ async fn host(wires: &Arc<Mutex<Vec<Wire>>>) -> Arc<Host> {
 fn part(ids: &[ServerId]) -> Part {
     let servers: BTreeMap<ServerId, ToolFilter> =
         ids.iter().map(|id| (id.clone(), ToolFilter::default())).collect();
-    Part { reach: Reach::These(servers), settings: ServeSettings::default(), reserved: Vec::new(), mode: None }
+    Part {
+        reach: Reach::These(servers),
+        settings: ServeSettings::default(),
+        reserved: Vec::new(),
+        mode: None,
+    }
 }
 
 async fn client(host: &Arc<Host>, part: Part) -> Raw {
@@ -121,7 +126,8 @@ async fn a_clients_own_mode_holds_for_its_own_calls_alone() {
 async fn a_client_whose_part_changes_is_told_and_goes_by_it() {
     let host = host(&Arc::default()).await;
     let [one, two, other] = ids();
-    let (mut first, mut second) = (client(&host, part(&[one])).await, client(&host, part(&[two.clone()])).await);
+    let (mut first, mut second) =
+        (client(&host, part(&[one])).await, client(&host, part(&[two.clone()])).await);
     let _ = (names(&mut first).await, names(&mut second).await);
     first.client.becomes(part(&[two, other]));
     first.told("notifications/tools/list_changed").await;

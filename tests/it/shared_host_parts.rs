@@ -82,7 +82,11 @@ async fn ten_clients_in_ten_folders_have_each_server_of_the_user_once() {
     for client in &mut clients {
         assert_eq!(client.names(), names);
     }
-    assert_eq!((hosts(&home).len(), pids(&home)), (1, before.clone()), "who comes starts nothing a second time");
+    assert_eq!(
+        (hosts(&home).len(), pids(&home)),
+        (1, before.clone()),
+        "who comes starts nothing a second time"
+    );
     assert_eq!(clients.pop().unwrap().leave(), 0);
     assert_eq!(first.leave(), 0);
     for client in &mut clients {
@@ -140,7 +144,8 @@ async fn servers_of_one_name_run_side_by_side_and_each_client_has_its_own() {
 async fn a_change_of_one_clients_file_changes_its_own_servers_and_restarts_nothing_of_others() {
     let home = user(&["a", "b"]);
     let file = home.project().join("more.json");
-    let write = |tool: &str| std::fs::write(&file, json!({"mcpServers": {"m": entry(tool)}}).to_string()).unwrap();
+    let write =
+        |tool: &str| std::fs::write(&file, json!({"mcpServers": {"m": entry(tool)}}).to_string()).unwrap();
     write("first");
     let mut one = Client::ready_with(&home, |command| _ = command.arg("--mcp-config").arg(&file));
     let mut other = Client::ready(&home);

@@ -6,6 +6,7 @@
 mod desk;
 mod ending;
 mod reference;
+mod scribe;
 
 pub(crate) use ending::Ending;
 pub(crate) use reference::{AuditRef, Note, Passage, Said, Trail, Turned};

@@ -8,4 +8,6 @@ mod reference;
 mod route;
 
 pub(crate) use actor::{FrontendActor, FrontendArgs, FrontendMsg};
-pub use reference::{CALL_EVENTS_MAX, FrontendRef};
+pub use reference::FrontendRef;
+
+pub use crate::call::CALL_EVENTS_MAX;

@@ -1,7 +1,9 @@
 //! The seam to the front end: what the edges call.
 
 use std::collections::BTreeSet;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,17 +12,14 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use super::actor::FrontendMsg;
 use crate::actors::audit::{AuditRef, Passage};
 use crate::actors::root::Seat;
-use crate::actors::server::msg::{Reach, Submission};
+use crate::actors::server::msg::{Ear, Reach, Submission};
 use crate::actors::server::port::ReplyPort;
-use crate::call::{CallError, CallEvent, CallReply, CallRequest, Door, ErrorCode, Origin, Phase};
+use crate::call::{CallError, CallEvent, CallReply, CallRequest, Door, ErrorCode, EventsIn, Origin, Phase};
 use crate::config::mode::Mode;
 use crate::id::{CallId, ServerId};
 use crate::policy::outbound::Outbound;
 use crate::time::Monotonic;
 use crate::wire::era::Era;
-
-/// Progress events that may wait for one caller; a caller that does not read loses them.
-pub const CALL_EVENTS_MAX: usize = 64;
 
 /// The way to call a server. Cheap to clone; a plain seam for the edges.
 #[derive(Clone, Debug)]
@@ -105,15 +104,24 @@ impl FrontendRef {
         request: CallRequest,
         events: Option<mpsc::Sender<CallEvent>>,
     ) -> impl Future<Output = Result<CallReply, CallError>> + Send + use<> {
-        // The request has left before anybody waits: the future carries no more than the port.
-        let sent = self.send(request, events);
-        async move { sent?.await.unwrap_or_else(|_| Err(gone())) }
+        Answer::of(self.send(request, events.map(Ear::Queue), (self.era, self.capabilities.clone())))
+    }
+
+    /// The same for a client of this era that can this, and that listens.
+    pub fn call_for(
+        &self,
+        (era, capabilities): (Era, Option<Bytes>),
+        request: CallRequest,
+        events: EventsIn,
+    ) -> impl Future<Output = Result<CallReply, CallError>> + Send + use<> {
+        Answer::of(self.send(request, Some(Ear::Events(events)), (Some(era), capabilities)))
     }
 
     fn send(
         &self,
         request: CallRequest,
-        events: Option<mpsc::Sender<CallEvent>>,
+        events: Option<Ear>,
+        (era, capabilities): (Option<Era>, Option<Bytes>),
     ) -> Result<oneshot::Receiver<Result<CallReply, CallError>>, CallError> {
         let Ok(permit) = self.admission.clone().try_acquire_owned() else {
             let text = format!("{} calls are running or waiting already (in_flight_max)", self.in_flight_max);
@@ -131,8 +139,8 @@ impl FrontendRef {
             carried: outbound.carried(&request.params),
             request,
             door: self.door,
-            capabilities: self.capabilities.clone(),
-            era: self.era,
+            capabilities,
+            era,
             mode: self.mode,
             reach: self.reach.clone(),
             events,
@@ -151,6 +159,28 @@ impl FrontendRef {
     /// A fresh call id.
     pub fn next_call_id(&self) -> CallId {
         CallId::fresh()
+    }
+}
+
+/// The one answer to a call that has left: the request went out before anybody waits, so this carries no
+/// more than the port. Dropped, the call is cancelled.
+#[derive(Debug)]
+struct Answer(Result<oneshot::Receiver<Result<CallReply, CallError>>, Option<Box<CallError>>>);
+
+impl Answer {
+    fn of(sent: Result<oneshot::Receiver<Result<CallReply, CallError>>, CallError>) -> Self {
+        Self(sent.map_err(|error| Some(Box::new(error))))
+    }
+}
+
+impl Future for Answer {
+    type Output = Result<CallReply, CallError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.0 {
+            Ok(port) => Pin::new(port).poll(cx).map(|answer| answer.unwrap_or_else(|_| Err(gone()))),
+            Err(refused) => Poll::Ready(Err(refused.take().map_or_else(gone, |error| *error))),
+        }
     }
 }
 

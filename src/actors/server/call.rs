@@ -276,7 +276,7 @@ fn start(submission: &Submission, go: &Go, server: &ServerId) -> Result<Exchange
 /// Hands a report to the caller. One that does not read loses progress, never the answer.
 fn tell(submission: &Submission, event: CallEvent) {
     if let Some(events) = &submission.events {
-        let _ = events.try_send(event);
+        events.tell(event);
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 pub(crate) use super::files::Files;
 use super::port::ReplyPort;
 use crate::call::{
-    BreakerClass, CallError, CallEvent, CallReply, CallRequest, Delivery, Door, ErrorCode, Phase,
+    BreakerClass, CallError, CallEvent, CallReply, CallRequest, Delivery, Door, ErrorCode, EventsIn, Phase,
 };
 use crate::catalog::items::{ItemList, ListKind};
 use crate::catalog::pin::Book;
@@ -47,7 +47,7 @@ pub(crate) struct Submission {
     /// The servers that there are for the caller's client; `None`: all.
     pub reach: Option<Reach>,
     /// Where progress goes.
-    pub events: Option<mpsc::Sender<CallEvent>>,
+    pub events: Option<Ear>,
     /// Where the answer goes.
     pub reply: ReplyPort,
     /// Released when the call is settled, whatever happens.
@@ -58,6 +58,23 @@ pub(crate) struct Submission {
     pub repeats: u32,
     /// How it failed before it was sent again.
     pub failed: Option<CallError>,
+}
+
+/// Where a caller hears what happens meanwhile.
+#[derive(Debug)]
+pub(crate) enum Ear {
+    Queue(mpsc::Sender<CallEvent>),
+    Events(EventsIn),
+}
+
+impl Ear {
+    /// Hands over a report. One that does not listen loses it.
+    pub(crate) fn tell(&self, event: CallEvent) {
+        match self {
+            Self::Queue(queue) => drop(queue.try_send(event)),
+            Self::Events(events) => events.put(event),
+        }
+    }
 }
 
 impl Submission {
