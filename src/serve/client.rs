@@ -12,17 +12,13 @@ use tokio::sync::{Notify, oneshot};
 
 use super::asks::Asks;
 use super::caller::{Caller, ClientEra};
-use super::host::{Host, locked};
+use super::host::Host;
 use super::message::{Request, RpcError};
 use super::notes::Listen;
-use super::part::{Pane, Part, Reach};
+use super::part::Pane;
 use super::requests;
 use super::sink::{Outgoing, Sink};
 use super::subscriptions::Follow;
-use super::view::View;
-use crate::actors::frontend::FrontendRef;
-use crate::builtins::guests;
-use crate::config::mode::Mode;
 use crate::id::{ServerId, SessionId};
 use crate::runtime::Throttle;
 use crate::time::Monotonic;
@@ -66,7 +62,7 @@ pub struct Client {
     pub(super) hopeful_until: Monotonic,
     throttle: Option<Throttle>,
     /// What it has of the host.
-    pane: Mutex<Arc<Pane>>,
+    pub(super) pane: Mutex<Arc<Pane>>,
     state: Mutex<State>,
     /// Told when a request has ended.
     ended: Notify,
@@ -143,61 +139,6 @@ impl Client {
     /// Who it is.
     pub fn who(&self) -> &Caller {
         &self.who
-    }
-
-    /// What it has of the host.
-    pub(super) fn pane(&self) -> Arc<Pane> {
-        locked(&self.pane).clone()
-    }
-
-    /// What it has is something else from now on: its configuration changed. It is told what it would see
-    /// another way; what it follows at a server that it has no more is over.
-    pub fn becomes(self: &Arc<Self>, part: Part) {
-        let pane = self.host.pane(part);
-        *locked(&self.pane) = pane.clone();
-        let over: Vec<(String, Follow)> = {
-            let mut state = self.state();
-            let gone = |follow: &Follow| !self.host.reaches(&pane, follow.server());
-            let mut over: Vec<_> = state.subscribed.extract_if(|_, follow| gone(follow)).collect();
-            for listen in state.listens.values_mut() {
-                over.extend(listen.follows.extract_if(.., |(_, follow)| gone(follow)));
-            }
-            over
-        };
-        // Dropped behind the lock: their servers are told.
-        drop(over);
-        self.tell_changes(&self.view());
-        self.host.level_servers();
-    }
-
-    /// The mode that holds for its calls; `None`: the host's.
-    pub(super) fn mode(&self) -> Option<Mode> {
-        match (self.who.mode, self.pane().part.mode) {
-            (Some(one), Some(other)) => Some(one.stricter(other)),
-            (one, other) => one.or(other),
-        }
-    }
-
-    /// The way to call for it.
-    pub(super) fn frontend(&self) -> FrontendRef {
-        let frontend = self.host.frontend(self.who.door).in_era(self.era()).at_most(self.mode());
-        frontend.among(self.pane().servers.clone())
-    }
-
-    /// Whether it may see a whole server.
-    pub(super) fn sees_server(&self, server: &ServerId) -> bool {
-        self.host.reaches(&self.pane(), server) && self.who.sees_server(server)
-    }
-
-    /// What the host's own tools know of what it has; `None`: it has everything.
-    pub(super) fn share(&self) -> Option<guests::Own> {
-        let pane = self.pane();
-        if pane.part.reach == Reach::All && self.mode().is_none() {
-            return None;
-        }
-        let (host, of) = (self.host.clone(), pane.clone());
-        let reaches = Box::new(move |server: &ServerId| host.reaches(&of, server));
-        Some(guests::Own { catalog: self.view().catalog.clone(), reaches, mode: self.mode() })
     }
 
     /// Takes one message of the client. Returns at once: what takes time runs in tasks; answers, and
@@ -387,23 +328,6 @@ impl Client {
         let parked = super::host::locked(&self.host.parked).of_connection(self.session);
         drop(parked);
         self.host.forget(self);
-    }
-
-    /// The snapshot, after a moment for servers that are on their way when this client is new.
-    pub(super) async fn settled_view(&self) -> Arc<View> {
-        self.host.settle(&self.pane(), self.patient_until).await;
-        self.view()
-    }
-
-    /// The snapshot, as soon as it has what is looked for, or when a new client has waited for long.
-    pub(super) async fn view_with(&self, found: impl Fn(&View) -> bool) -> Arc<View> {
-        self.host.settle_for(&self.pane(), self.hopeful_until, found).await;
-        self.view()
-    }
-
-    /// The snapshot as of now.
-    pub(super) fn view(&self) -> Arc<View> {
-        self.host.view_of(&self.pane())
     }
 
     /// The raw `inputSchema` of the tool that this client knows by that name.

@@ -82,7 +82,11 @@ async fn ten_clients_in_ten_folders_have_each_server_of_the_user_once() {
     for client in &mut clients {
         assert_eq!(client.names(), names);
     }
-    assert_eq!((hosts(&home).len(), pids(&home)), (1, before.clone()), "who comes starts nothing a second time");
+    assert_eq!(
+        (hosts(&home).len(), pids(&home)),
+        (1, before.clone()),
+        "who comes starts nothing a second time"
+    );
     assert_eq!(clients.pop().unwrap().leave(), 0);
     assert_eq!(first.leave(), 0);
     for client in &mut clients {
@@ -140,7 +144,8 @@ async fn servers_of_one_name_run_side_by_side_and_each_client_has_its_own() {
 async fn a_change_of_one_clients_file_changes_its_own_servers_and_restarts_nothing_of_others() {
     let home = user(&["a", "b"]);
     let file = home.project().join("more.json");
-    let write = |tool: &str| std::fs::write(&file, json!({"mcpServers": {"m": entry(tool)}}).to_string()).unwrap();
+    let write =
+        |tool: &str| std::fs::write(&file, json!({"mcpServers": {"m": entry(tool)}}).to_string()).unwrap();
     write("first");
     let mut one = Client::ready_with(&home, |command| _ = command.arg("--mcp-config").arg(&file));
     let mut other = Client::ready(&home);
@@ -159,6 +164,39 @@ async fn a_change_of_one_clients_file_changes_its_own_servers_and_restarts_nothi
     until("the one before has ended", || pids(&home).len() == 3).await;
     assert_eq!(pids(&home).intersection(&before).count(), 1, "`b` runs on");
     leave([one, other]);
+    gone(&home).await;
+}
+
+#[tokio::test]
+async fn a_server_that_asks_for_roots_is_its_clients_own_from_then_on() {
+    let home = user(&["b"]);
+    let asks = json!({"command": badmcp(), "args": ["--tools", "1", "--request", "roots", "--request-wait"],
+        "allowAllTools": true});
+    home.user(&json!({"mcpServers": {"r": asks, "b": entry("of_b")}}).to_string());
+    let with_roots = || {
+        let mut client = Client::start(&home, |_| {});
+        let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {"roots": {}},
+            "clientInfo": {"name": "t", "version": "1"}});
+        client.ask("initialize", hello).unwrap();
+        client.say(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        client
+    };
+    let (mut one, mut two) = (with_roots(), with_roots());
+    assert!(has(&one.names(), "r__echo") && has(&two.names(), "r__echo"));
+    let before = pids(&home);
+    assert_eq!(before.len(), 2);
+    one.say(json!({"jsonrpc": "2.0", "id": "c", "method": "tools/call", "params": {"name": "r__echo", "arguments": {}}}));
+    let asked = one.until(|message| message["method"] == "roots/list");
+    until("the other client has its own", || pids(&home).len() == 3).await;
+    one.say(json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": []}}));
+    let answer = one.until(|message| message["id"] == "c");
+    assert!(answer["result"].to_string().contains("result"), "{answer}");
+    assert!(before.is_subset(&pids(&home)), "who was asked keeps its server");
+    assert!(has(&two.names(), "r__echo"));
+    let mut three = with_roots();
+    assert!(has(&three.names(), "r__echo"));
+    until("who comes later has its own too", || pids(&home).len() == 4).await;
+    leave([one, two, three]);
     gone(&home).await;
 }
 
