@@ -3,21 +3,25 @@
 
 mod connectors;
 mod keeper;
+mod known;
 #[cfg(test)]
 mod panic_tests;
 mod pins;
 mod reload;
 mod rule_watch;
 mod serving;
+mod surroundings;
 mod wait;
 
 use self::keeper::Keeper;
+use self::known::{books_of, kept_of};
 pub use self::pins::PinsAt;
 use self::pins::{Books, Clerk};
 pub use self::reload::{Applied, Refused, Reloaded, ReloadedServer};
 use self::rule_watch::RuleWatch;
 pub use self::rule_watch::rules_of;
 pub use self::serving::{Connections, Throttle};
+pub use self::surroundings::Surroundings;
 pub use self::wait::{ViewWatch, is_settled};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,8 +46,8 @@ use crate::catalog::pin::Book;
 use crate::config::diff::Change;
 use crate::config::host::AuditMode;
 use crate::config::load::{Env, Loaded};
-use crate::config::spec::{Entry, EntryState, NamingStyle, ServerSet};
-use crate::id::{BUILTINS, ServerId};
+use crate::config::spec::{NamingStyle, ServerSet};
+use crate::id::ServerId;
 use crate::policy::outbound::Outbound;
 use crate::telemetry::Redaction;
 use crate::transport::guard::{self, Guarding};
@@ -120,26 +124,6 @@ pub struct RuntimePlan {
 impl std::fmt::Debug for RuntimePlan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RuntimePlan").field("servers", &self.servers).finish_non_exhaustive()
-    }
-}
-
-/// What a server is started in.
-#[derive(Clone)]
-pub struct Surroundings {
-    /// Variables that it may see.
-    pub host_env: Arc<BTreeMap<String, String>>,
-    /// Names of further ones for every child.
-    pub env_passthrough: Vec<String>,
-    /// Folders that it is told to work in, absolute.
-    pub roots: Vec<PathBuf>,
-    /// How often its lists are read again, if it does not announce changes.
-    pub poll: Option<Duration>,
-}
-
-/// Without the environment.
-impl std::fmt::Debug for Surroundings {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Surroundings").field("roots", &self.roots).finish_non_exhaustive()
     }
 }
 
@@ -458,7 +442,7 @@ impl Runtime {
 
     /// Waits until the merged catalogue has what the servers handed over before their views said so.
     async fn caught_up(&self) {
-        caught_up(&self.registry).await;
+        reload::caught_up(&self.registry).await;
     }
 
     /// Follows the views of `wanted`, or of all servers when it is empty. For live tables.
@@ -511,24 +495,4 @@ impl Runtime {
             audit.flush().await;
         }
     }
-}
-
-/// What the tools of a plan's servers were pinned as.
-async fn books_of(plan: &RuntimePlan) -> Books {
-    let others = plan.servers.entries.iter().filter(|entry| entry.id.as_str() != BUILTINS);
-    pins::load(plan.pins.clone(), others.cloned().collect()).await
-}
-
-async fn caught_up(registry: &RegistryRef) {
-    let _ = tokio::time::timeout(CATALOG_LAG_MAX, registry.caught_up()).await;
-}
-
-/// What is kept of those servers of a plan that may run. A file that can't be read is as none.
-async fn kept_of(plan: &RuntimePlan, which: impl Fn(&Entry) -> bool) -> KeptAll {
-    let Some(folder) = plan.catalogs.clone() else { return KeptAll::new() };
-    let others = plan.servers.entries.iter().filter(|entry| entry.id.as_str() != BUILTINS);
-    let able = others.filter(|entry| matches!(entry.state, EntryState::Ready(_)) && which(entry));
-    let entries: Vec<Entry> = able.cloned().collect();
-    let read = tokio::task::spawn_blocking(move || kept::load(&folder, entries.iter()));
-    read.await.unwrap_or_default()
 }

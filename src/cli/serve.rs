@@ -13,6 +13,7 @@ use super::serve_args::ServeArgs;
 use super::serve_http;
 use super::session::interrupted;
 use crate::builtins::Builtins;
+use crate::config::child_env::depends_on_folder;
 use crate::config::load::{LoadOptions, load};
 use crate::config::spec::{EntryState, Sandbox, Scope, ServerSet, TransportSpec};
 use crate::runtime::{PinsAt, RuntimePlan};
@@ -114,22 +115,14 @@ pub(super) fn at_home(mut servers: ServerSet, options: &LoadOptions) -> ServerSe
     for entry in &mut servers.entries {
         let of_user = matches!(entry.source.scope, Scope::User | Scope::Managed);
         let EntryState::Ready(spec) = &mut entry.state else { continue };
-        let of_folder = !of_user || spec.sandbox != Sandbox::Off;
-        let TransportSpec::Stdio { args, cwd: None, .. } = &spec.transport else { continue };
-        let relative = args.iter().any(|arg| is_relative(arg.reveal()));
-        let folder = home.filter(|_| !of_folder && !relative).unwrap_or(&options.cwd).to_path_buf();
+        let TransportSpec::Stdio { cwd: None, .. } = &spec.transport else { continue };
+        let of_folder = !of_user || spec.sandbox != Sandbox::Off || depends_on_folder(spec);
+        let folder = home.filter(|_| !of_folder).unwrap_or(&options.cwd).to_path_buf();
         if let TransportSpec::Stdio { cwd, .. } = &mut Arc::make_mut(spec).transport {
             *cwd = Some(folder);
         }
     }
     servers
-}
-
-/// Whether a word of a command line is a path that leads somewhere else in every folder: `.`, `./x`,
-/// `--root=../x`.
-fn is_relative(word: &str) -> bool {
-    let value = word.rsplit_once('=').map_or(word, |(_, value)| value);
-    matches!(value.split('/').next(), Some("." | ".."))
 }
 
 fn is_ourselves(command: &str, program: Option<&Path>) -> bool {

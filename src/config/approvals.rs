@@ -227,6 +227,9 @@ fn grants(definition: &Definition, raw: &RawServer) -> Vec<String> {
     if !raw.env_passthrough.is_empty() {
         grants.push(format!("env_passthrough: {}", raw.env_passthrough.join(", ")));
     }
+    if raw.shared_identity {
+        grants.push("shared_identity".to_owned());
+    }
     // Whatever it says is shown: one that names paths may be weaker than it looks.
     if let Some(sandbox) = definition.value.get("sandbox").filter(|sandbox| !sandbox.is_null()) {
         grants.push(format!("sandbox: {sandbox}"));

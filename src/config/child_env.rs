@@ -51,6 +51,17 @@ const NETWORK: [&str; 16] = [
     "PIP_CERT",
 ];
 
+/// Whether a server is another one in every folder that it is started in: a word of its command line is a
+/// path from there on (`.`, `./x`, `--root=../x`).
+pub fn depends_on_folder(spec: &ServerSpec) -> bool {
+    let TransportSpec::Stdio { args, .. } = &spec.transport else { return false };
+    args.iter().any(|arg| {
+        let word = arg.reveal();
+        let value = word.rsplit_once('=').map_or(word, |(_, value)| value);
+        matches!(value.split('/').next(), Some("." | ".."))
+    })
+}
+
 /// The environment of a stdio server, sorted by name; of any other server, none. `host` is the
 /// environment of this process, `passthrough` the host-wide names (`env.passthrough`). Host
 /// values that start with `()` are shell functions in disguise and are dropped.

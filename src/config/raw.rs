@@ -46,6 +46,8 @@ pub struct RawServer {
     pub watch: Vec<String>,
     /// `sharing`
     pub sharing: Sharing,
+    /// `shared_identity`
+    pub shared_identity: bool,
     /// `env_passthrough`
     pub env_passthrough: Vec<String>,
     /// `sandbox`
@@ -169,6 +171,7 @@ const KEYS: &[Key] = &[
     key("required"),
     key("watch"),
     key("sharing"),
+    key("shared_identity"),
     key("env_passthrough"),
     key("sandbox"),
     Key { name: "label", aliases: &["title"] },
@@ -358,6 +361,7 @@ fn read_life(fields: &mut Fields<'_>, server: &mut RawServer) {
     server.watch = fields.globs("watch").map(|globs| globs.patterns().to_vec()).unwrap_or_default();
     let sharing = [("shared", Sharing::Shared), ("session", Sharing::Session)];
     server.sharing = fields.word("sharing", &sharing).unwrap_or_default();
+    server.shared_identity = fields.flag("shared_identity").unwrap_or(false);
     server.label = fields.text("label");
     server.description = fields.text("description");
 }

@@ -9,6 +9,7 @@ use super::document::Definition;
 use super::expand::{self, Expanded, Lookup};
 use super::host::HostSettings;
 use super::issue::{Issue, IssueCode, Severity};
+use super::literal;
 use super::raw::{RawServer, RawTarget};
 use super::secret::Collector;
 use super::spec::{
@@ -159,6 +160,13 @@ impl Resolver<'_> {
                 None
             }
         }
+    }
+
+    /// Whether the entry has a login, or a credential in clear: whoever uses the server acts as that person.
+    fn acts_as_one_person(&self) -> bool {
+        let Some(entry) = self.definition.value.as_object() else { return false };
+        let login = entry.get("oauth").is_some_and(|oauth| !oauth.is_null());
+        login || !literal::credentials(entry, &|_| false).is_empty()
     }
 
     /// The working directory: absolute and existing; that of the project for its own entries.
@@ -444,7 +452,7 @@ impl Resolver<'_> {
             idle_stop: raw.idle_stop,
             watch: raw.watch.clone(),
             sharing: raw.sharing,
-            is_personal: false,
+            is_personal: !raw.shared_identity && self.acts_as_one_person(),
             env_passthrough: raw.env_passthrough.clone(),
             sandbox,
         }

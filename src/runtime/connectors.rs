@@ -2,18 +2,18 @@
 //! working directory, the endpoint. Pure but for the values that it is given.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use url::Url;
 
+use super::RuntimePlan;
 use super::pins::Books;
-use super::{RuntimePlan, Surroundings};
+use super::surroundings::Around;
 use crate::actors::server::Autostart;
 use crate::actors::supervisor::Planned;
 use crate::catalog::pin::Book;
-use crate::config::child_env::{Withheld, child_env};
+use crate::config::child_env::Withheld;
 use crate::config::secret::{Collector, is_ordinary_variable};
 use crate::config::spec::{Entry, EntryState, SecretText, ServerSpec, StartMode, TransportSpec};
 use crate::id::ServerId;
@@ -60,39 +60,6 @@ pub(super) fn secrets(plan: &RuntimePlan) -> (Vec<SecretText>, BTreeMap<ServerId
         all.extend(passed.finish());
     }
     (all, credentials)
-}
-
-/// What one server of a plan is started in.
-struct Around<'a> {
-    host_env: &'a BTreeMap<String, String>,
-    env_passthrough: &'a [String],
-    roots: &'a [PathBuf],
-    poll: Option<Duration>,
-}
-
-impl<'a> Around<'a> {
-    fn of(plan: &'a RuntimePlan, server: &ServerId) -> Self {
-        match plan.surroundings.get(server) {
-            Some(Surroundings { host_env, env_passthrough, roots, poll }) => {
-                Self { host_env, env_passthrough, roots, poll: *poll }
-            }
-            None => Self {
-                host_env: &plan.host_env,
-                env_passthrough: &plan.env_passthrough,
-                roots: &plan.roots,
-                poll: plan.poll,
-            },
-        }
-    }
-
-    fn child_env(&self, spec: &ServerSpec) -> Vec<(String, String)> {
-        child_env(self.host_env, spec, self.env_passthrough)
-    }
-
-    /// The user's home, as the server is told.
-    fn home(&self) -> Option<&'a Path> {
-        self.host_env.get("HOME").map(Path::new).filter(|home| home.is_absolute())
-    }
 }
 
 /// A folder as servers are told about it; `None` for one that is not absolute.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
-use super::{Runtime, RuntimePlan, books_of, kept_of};
+use super::known::{books_of, kept_of};
+use super::{CATALOG_LAG_MAX, Runtime, RuntimePlan};
 use crate::actors::directory::Directory;
 use crate::actors::registry::RegistryRef;
 use crate::config::diff::{self, Change};
@@ -108,7 +109,7 @@ impl Applied {
     /// Waits until what was removed or replaced is gone and the catalogue has forgotten it.
     pub async fn done(self) -> Reloaded {
         let changes = self.changes.await;
-        super::caught_up(&self.registry).await;
+        caught_up(&self.registry).await;
         let directory = self.directory.borrow().clone();
         let state = |change: &Change| {
             let view = directory.entries.get(change.id())?.view.borrow();
@@ -117,4 +118,9 @@ impl Applied {
         let servers = changes.into_iter().map(|change| ReloadedServer { state: state(&change), change });
         Reloaded { servers: servers.collect() }
     }
+}
+
+/// Waits until the merged catalogue has what the servers handed over before their views said so.
+pub(super) async fn caught_up(registry: &RegistryRef) {
+    let _ = tokio::time::timeout(CATALOG_LAG_MAX, registry.caught_up()).await;
 }

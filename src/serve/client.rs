@@ -15,12 +15,10 @@ use super::caller::{Caller, ClientEra};
 use super::host::Host;
 use super::message::{Request, RpcError};
 use super::notes::Listen;
-use super::own::way;
-use super::part::Pane;
+use super::part::{Pane, way};
 use super::requests;
 use super::sink::{Outgoing, Sink};
 use super::subscriptions::Follow;
-use super::view::View;
 use crate::actors::frontend::FrontendRef;
 use crate::id::{ServerId, SessionId};
 use crate::runtime::Throttle;
@@ -334,12 +332,6 @@ impl Client {
         let parked = super::host::locked(&self.host.parked).of_connection(self.session);
         drop(parked);
         self.host.forget(self);
-    }
-
-    /// The snapshot, after a moment for servers that are on their way when this client is new.
-    pub(super) async fn settled_view(&self) -> Arc<View> {
-        self.host.settle(&self.pane(), self.patient_until).await;
-        self.view()
     }
 
     /// The raw `inputSchema` of the tool that this client knows by that name.

@@ -2,8 +2,9 @@
 //! the table of clients. Owned by the edge that serves; ends with it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
+use futures_util::future::BoxFuture;
 use tokio::sync::{Notify, RwLock, watch};
 
 use super::caller::{Caller, ClientEra, Identity};
@@ -107,6 +108,19 @@ pub struct Host {
     /// The level of log messages that each server was asked for, on which connection.
     levels: Mutex<BTreeMap<ServerId, (Generation, usize)>>,
     tasks: Mutex<Vec<task::Owned>>,
+    /// Who makes a server one client's own.
+    binder: OnceLock<Binder>,
+}
+
+/// Makes a server the own one of the client of a session; when that is done, no other client has it.
+pub(super) type Bind = dyn Fn(SessionId, &ServerId) -> BoxFuture<'static, ()> + Send + Sync;
+
+struct Binder(Box<Bind>);
+
+impl std::fmt::Debug for Binder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Binder")
+    }
 }
 
 impl Host {
@@ -147,6 +161,7 @@ impl Host {
             follows: Follows::default(),
             levels: Mutex::default(),
             tasks: Mutex::default(),
+            binder: OnceLock::new(),
             runtime: RwLock::new(Some(runtime)),
         });
         let weak = Arc::downgrade(&host);
@@ -159,6 +174,19 @@ impl Host {
         ];
         *locked(&host.tasks) = tasks;
         Ok(host)
+    }
+
+    /// Says who makes a server one client's own, where clients share servers.
+    pub(super) fn binds_by(&self, bind: Box<Bind>) {
+        let _ = self.binder.set(Binder(bind));
+    }
+
+    /// A server asks a client for its roots, which it goes by from then on: no other client has it when this
+    /// is done.
+    pub(super) async fn bind(&self, session: SessionId, server: &ServerId) {
+        if let Some(Binder(bind)) = self.binder.get() {
+            bind(session, server).await;
+        }
     }
 
     /// Attaches a client: to all servers, or, if it is of another person, to those that act as nobody in

@@ -15,7 +15,6 @@ mod levels;
 pub mod lists;
 mod message;
 mod notes;
-mod own;
 mod park;
 pub mod part;
 #[cfg(unix)]

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use callboard::config::mode::Mode;
-use callboard::config::spec::{EntryState, ToolFilter};
+use callboard::config::spec::{EntryState, ServerSpec, ToolFilter};
 use callboard::id::ServerId;
-use callboard::serve::{Caller, ClientEra, Host, HostPlan, Part, Reach, ServeSettings};
+use callboard::serve::{Caller, ClientEra, Host, HostPlan, Identity, Part, Reach, ServeSettings};
 use serde_json::{Value, json};
 
 use crate::support::client::{Raw, said};
@@ -115,7 +115,7 @@ async fn a_client_is_told_of_changes_of_its_own_servers_only() {
 async fn a_clients_own_mode_holds_for_its_own_calls_alone() {
     let host = host(&Arc::default()).await;
     let [one, ..] = ids();
-    let strict = Part { mode: Some(Mode::Plan), ..part(&[one.clone()]) };
+    let strict = Part { mode: Some(Mode::Plan), ..part(std::slice::from_ref(&one)) };
     let (mut strict, mut free) = (client(&host, strict).await, client(&host, part(&[one])).await);
     let call = json!({"name": "s__echo", "arguments": {}});
     assert_eq!(strict.ask("tools/call", call.clone()).await["result"]["isError"], true);
@@ -123,11 +123,35 @@ async fn a_clients_own_mode_holds_for_its_own_calls_alone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_acts_as_one_person_is_for_that_person_alone() {
+    let script = |message: &Value, wire: &Wire| {
+        if method_of(message) == "tools/call" {
+            return wire.result(message, r#"{"content":[]}"#);
+        }
+        good(message, wire);
+    };
+    let personal = ServerSpec { is_personal: true, ..spec("mine") };
+    let fleet = Fleet::default().with(personal, script).with(spec("s"), script);
+    let host = Host::start(HostPlan::with(fleet.into_plan(), ServeSettings::default())).await.unwrap();
+    let mut me = Raw::legacy(&host, json!({})).await;
+    let token = Caller { identity: Identity::Token("ci".into()), ..Caller::same_user() };
+    let mut other = Raw::attach_as(&host, token);
+    other.welcome(json!({})).await;
+    let (mine, others) = (names(&mut me).await, names(&mut other).await);
+    assert!(mine.iter().any(|name| name.starts_with("mine__")) && mine.contains(&"s__echo".to_owned()));
+    assert!(!others.iter().any(|name| name.starts_with("mine__")) && others.contains(&"s__echo".to_owned()));
+    let call = json!({"name": "mine__echo", "arguments": {}});
+    assert_eq!(other.ask("tools/call", call.clone()).await["error"]["code"], -32602);
+    assert_eq!(me.ask("tools/call", call).await["result"]["content"], json!([]));
+    assert_eq!(names(&mut other).await, others);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_client_whose_part_changes_is_told_and_goes_by_it() {
     let host = host(&Arc::default()).await;
     let [one, two, other] = ids();
     let (mut first, mut second) =
-        (client(&host, part(&[one])).await, client(&host, part(&[two.clone()])).await);
+        (client(&host, part(&[one])).await, client(&host, part(std::slice::from_ref(&two))).await);
     let _ = (names(&mut first).await, names(&mut second).await);
     first.client.becomes(part(&[two, other]));
     first.told("notifications/tools/list_changed").await;

@@ -21,7 +21,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    fn start(home: &Home, with: impl FnOnce(&mut Command)) -> Self {
+    pub(crate) fn start(home: &Home, with: impl FnOnce(&mut Command)) -> Self {
         let mut command = home.command(&["--mcp-serve"]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.env("CALLBOARD_SERVE_LINGER", "200ms").env("CALLBOARD_SERVE_BUILTINS", "none");
@@ -47,6 +47,18 @@ impl Client {
 
     pub(crate) fn say(&mut self, message: Value) {
         writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
+    }
+
+    /// The next message that fits.
+    pub(crate) fn until(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.output.read_line(&mut line).unwrap(), 0, "the stream goes on");
+            let message: Value = serde_json::from_str(&line).unwrap();
+            if fits(&message) {
+                return message;
+            }
+        }
     }
 
     /// The answer; `None` when the stream ended.

@@ -168,6 +168,39 @@ async fn a_change_of_one_clients_file_changes_its_own_servers_and_restarts_nothi
 }
 
 #[tokio::test]
+async fn a_server_that_asks_for_roots_is_its_clients_own_from_then_on() {
+    let home = user(&["b"]);
+    let asks = json!({"command": badmcp(), "args": ["--tools", "1", "--request", "roots", "--request-wait"],
+        "allowAllTools": true});
+    home.user(&json!({"mcpServers": {"r": asks, "b": entry("of_b")}}).to_string());
+    let with_roots = || {
+        let mut client = Client::start(&home, |_| {});
+        let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {"roots": {}},
+            "clientInfo": {"name": "t", "version": "1"}});
+        client.ask("initialize", hello).unwrap();
+        client.say(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        client
+    };
+    let (mut one, mut two) = (with_roots(), with_roots());
+    assert!(has(&one.names(), "r__echo") && has(&two.names(), "r__echo"));
+    let before = pids(&home);
+    assert_eq!(before.len(), 2);
+    one.say(json!({"jsonrpc": "2.0", "id": "c", "method": "tools/call", "params": {"name": "r__echo", "arguments": {}}}));
+    let asked = one.until(|message| message["method"] == "roots/list");
+    until("the other client has its own", || pids(&home).len() == 3).await;
+    one.say(json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": []}}));
+    let answer = one.until(|message| message["id"] == "c");
+    assert!(answer["result"].to_string().contains("result"), "{answer}");
+    assert!(before.is_subset(&pids(&home)), "who was asked keeps its server");
+    assert!(has(&two.names(), "r__echo"));
+    let mut three = with_roots();
+    assert!(has(&three.names(), "r__echo"));
+    until("who comes later has its own too", || pids(&home).len() == 4).await;
+    leave([one, two, three]);
+    gone(&home).await;
+}
+
+#[tokio::test]
 async fn an_allow_rule_of_one_project_counts_for_no_other() {
     let home = user(&[]);
     let folders = [folder(&home, "here"), folder(&home, "there")];

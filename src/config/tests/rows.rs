@@ -207,6 +207,7 @@ fn keys_that_act_are_taken_without_a_word_and_bad_values_are_one_error() {
     for keys in [
         r#""sharing": "session""#,
         r#""sharing": "shared""#,
+        r#""shared_identity": true"#,
         r#""breaker": {"failures": 3}"#,
         r#""limits": {"queue": 1, "result_max": null}"#,
         r#""limits": {"in_flight": 2, "result_max": "1MiB"}"#,
@@ -218,6 +219,7 @@ fn keys_that_act_are_taken_without_a_word_and_bad_values_are_one_error() {
         (r#""idle_stop": 0"#, "idle_stop"),
         (r#""watch": ["[x"]"#, "watch"),
         (r#""sharing": "none""#, "sharing"),
+        (r#""shared_identity": "yes""#, "shared_identity"),
         (r#""allowHostProcess": 1"#, "allowHostProcess"),
         (r#""limits": {"result_max": 1}"#, "limits.result_max"),
     ] {
@@ -228,6 +230,22 @@ fn keys_that_act_are_taken_without_a_word_and_bad_values_are_one_error() {
     }
     let unknown = load_one(r#"{"command": "x", "sharing": "session", "sharings": 1}"#);
     assert_eq!(warnings(&unknown).len(), 1, "a key whose name begins alike is another key");
+}
+
+#[test]
+fn an_entry_with_a_credential_in_clear_acts_as_one_person_unless_it_says_otherwise() {
+    let personal = |keys: &str| spec(&load_one(&format!("{{{keys}}}")), "s").is_personal;
+    for (keys, want) in [
+        (r#""command": "x""#, false),
+        (r#""command": "x", "env": {"API_TOKEN": "hunter2"}"#, true),
+        (r#""command": "x", "args": ["--token=hunter2"]"#, true),
+        (r#""url": "https://h/mcp", "headers": {"Authorization": "Bearer hunter2"}"#, true),
+        (r#""command": "x", "env": {"API_TOKEN": "hunter2"}, "shared_identity": true"#, false),
+        (r#""command": "x", "env": {"API_TOKEN": "${TOK:-}"}"#, false),
+        (r#""command": "x", "env": {"MODE": "fast"}"#, false),
+    ] {
+        assert_eq!(personal(keys), want, "{keys}");
+    }
 }
 
 #[test]

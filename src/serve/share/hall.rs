@@ -12,7 +12,7 @@ use super::same::{Common, Same, Served, without_servers};
 use super::union::{Member, Union, Wanted};
 use crate::builtins::Builtins;
 use crate::config::spec::Severity;
-use crate::id::{BUILTINS, ServerId};
+use crate::id::{BUILTINS, ServerId, SessionId};
 use crate::serve::client::Client;
 use crate::serve::part::{Part, Reach};
 use crate::serve::{Caller, Host, HostPlan};
@@ -214,6 +214,24 @@ impl Hall {
                 self.served.insert(id.clone(), found.swap_remove(at).under(id));
             }
         }
+    }
+
+    /// A server asks the client of that session for its roots: it is this client's own from now on. Returns
+    /// who has another one now.
+    pub(super) fn bind(&mut self, session: SessionId, server: &ServerId) -> Vec<Member> {
+        let of = |seat: &Seat| seat.client.as_ref().is_some_and(|client| client.session() == session);
+        let Some(member) = self.seats.iter().find(|(_, seat)| of(seat)).map(|(member, _)| *member) else {
+            return Vec::new();
+        };
+        let moved = self.union.bind(member, server);
+        let Some(served) = self.served.get(server).cloned() else { return moved };
+        for other in &moved {
+            let led = self.union.leads(*other).and_then(|leads| leads.get(&server.plain()));
+            if let Some(id) = led {
+                self.served.insert(id.clone(), served.clone().under(id));
+            }
+        }
+        moved
     }
 
     /// A client is gone.

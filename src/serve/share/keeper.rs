@@ -18,9 +18,10 @@ use super::place::{Claim, Place, is_ours};
 use super::same::Same;
 use super::union::{Member, Wanted};
 use crate::builtins::Builtins;
-use crate::id::ServerId;
+use crate::id::{ServerId, SessionId};
 use crate::runtime::{Applied, rules_of};
 use crate::serve::client::{Client, Leave};
+use crate::serve::host::Bind;
 use crate::serve::{ClientEra, Host, stdio};
 use crate::time::Monotonic;
 use crate::transport::task;
@@ -251,6 +252,7 @@ impl Keeper {
             Some(host) => host.go_by(&plan).await.map(Some).map_err(|refused| refused.to_string()),
             None => {
                 let host = Host::start(plan).await.map_err(|error| error.to_string())?;
+                host.binds_by(binder(Arc::downgrade(self)));
                 let broken = task::spawn(broken(Arc::downgrade(self), host.clone()));
                 hall.opened(host, broken);
                 Ok(None)
@@ -316,6 +318,26 @@ impl Keeper {
         self.applied(hall).await;
     }
 
+    /// A server asks a client for its roots: it goes on with them, so nobody else may use it any more.
+    async fn bind(self: &Arc<Self>, session: SessionId, server: &ServerId) {
+        let mut hall = self.hall.lock().await;
+        let moved = hall.bind(session, server);
+        if moved.is_empty() {
+            return;
+        }
+        tracing::info!(%server, clients = moved.len() + 1, "a server asks for roots: each client has its own now");
+        self.applied(hall).await;
+        self.part_anew(&moved).await;
+    }
+
+    /// Has these clients go by what they have now.
+    async fn part_anew(&self, members: &[Member]) {
+        let parts = self.hall.lock().await.parts(members);
+        for (client, part) in parts {
+            client.becomes(part);
+        }
+    }
+
     /// Reads the files of all clients again.
     pub async fn reload(self: &Arc<Self>) {
         let all: Vec<Member> = self.hall.lock().await.seats().map(|(member, _)| member).collect();
@@ -360,10 +382,7 @@ impl Keeper {
         tracing::info!(clients = members.len(), "configurations were read again");
         self.applied(hall).await;
         // What it comes to now: somebody may have changed it once more.
-        let parts = self.hall.lock().await.parts(members);
-        for (client, part) in parts {
-            client.becomes(part);
-        }
+        self.part_anew(members).await;
     }
 }
 
@@ -381,6 +400,18 @@ fn reopened(claim: &mut Claim) -> Option<UnixListener> {
             None
         }
     }
+}
+
+/// Makes a server one client's own, for the host.
+fn binder(keeper: Weak<Keeper>) -> Box<Bind> {
+    Box::new(move |session, server| {
+        let (keeper, server) = (keeper.clone(), server.clone());
+        Box::pin(async move {
+            if let Some(keeper) = keeper.upgrade() {
+                keeper.bind(session, &server).await;
+            }
+        })
+    })
 }
 
 async fn broken(keeper: Weak<Keeper>, host: Arc<Host>) {

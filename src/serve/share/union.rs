@@ -54,20 +54,25 @@ impl<K: PartialEq> Instance<K> {
 pub struct Union<K> {
     instances: BTreeMap<ServerId, Instance<K>>,
     members: BTreeMap<Member, BTreeMap<ServerId, ServerId>>,
+    /// What can't be shared, as its server has shown.
+    unshared: Vec<K>,
     /// The last number that told an instance from another one of its name.
     last: u32,
     linger: Duration,
 }
 
-impl<K: PartialEq> Union<K> {
+impl<K: PartialEq + Clone> Union<K> {
     /// Nothing yet; what nobody uses is kept for `linger`.
     pub fn new(linger: Duration) -> Self {
-        Self { instances: BTreeMap::new(), members: BTreeMap::new(), last: 1, linger }
+        Self { instances: BTreeMap::new(), members: BTreeMap::new(), unshared: Vec::new(), last: 1, linger }
     }
 
     /// What the configurations of these clients come to now: when one comes, and whenever files changed, of
     /// all that they changed for at once. What each has already stays.
-    pub fn set(&mut self, changes: Vec<(Member, Vec<Wanted<K>>)>, now: Monotonic) {
+    pub fn set(&mut self, mut changes: Vec<(Member, Vec<Wanted<K>>)>, now: Monotonic) {
+        for one in changes.iter_mut().flat_map(|(_, wanted)| wanted) {
+            one.alone |= self.unshared.contains(&one.key);
+        }
         let mut freed = self.freed(&changes);
         for (member, wanted) in changes {
             let lead = |one: Wanted<K>| (one.name.clone(), self.lead(member, one, &mut freed));
@@ -81,6 +86,31 @@ impl<K: PartialEq> Union<K> {
             let gone: Vec<Member> = instance.users.iter().copied().filter(|member| !leads(member)).collect();
             gone.into_iter().for_each(|member| release(instance, member, now));
         }
+    }
+
+    /// An instance turns out to depend on which client uses it: it is that client's alone from now on, and
+    /// others have instances of their own of what it comes to. Returns these others; nothing changes for an
+    /// instance that the client does not use.
+    pub fn bind(&mut self, member: Member, id: &ServerId) -> Vec<Member> {
+        let Some(instance) = self.instances.get_mut(id).filter(|at| at.users.contains(&member)) else {
+            return Vec::new();
+        };
+        if instance.alone {
+            return Vec::new();
+        }
+        instance.alone = true;
+        let others = std::mem::replace(&mut instance.users, BTreeSet::from([member]));
+        let (name, key) = (instance.name.clone(), instance.key.clone());
+        self.unshared.push(key.clone());
+        let others: Vec<Member> = others.into_iter().filter(|other| *other != member).collect();
+        for other in &others {
+            let wanted = Wanted { name: name.clone(), key: key.clone(), alone: true };
+            let led = self.lead(*other, wanted, &mut BTreeSet::new());
+            if let Some(leads) = self.members.get_mut(other) {
+                leads.insert(name.clone(), led);
+            }
+        }
+        others
     }
 
     /// The instances that nobody will use any more who uses them now.

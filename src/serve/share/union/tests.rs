@@ -118,6 +118,21 @@ fn a_changed_entry_moves_its_client_and_nobody_else() {
     assert_eq!(due(&mut union, at(62)), ["a"], "the first has `b` still");
 }
 
+#[test]
+fn what_turns_out_to_depend_on_its_client_is_that_clients_alone_from_then_on() {
+    let mut union = Union::new(LINGER);
+    (1..4).for_each(|member| set(&mut union, member, &[("a", 1), ("b", 1)], at(0)));
+    assert_eq!(union.bind(Member(2), &"a".into()), [Member(1), Member(3)]);
+    let led: Vec<String> = (1..4).map(|member| id(&union, member, "a")).collect();
+    assert_eq!(led, ["a/2", "a", "a/3"], "it keeps what it told one, the others begin anew");
+    assert!((1..4).all(|member| id(&union, member, "b") == "b"));
+    assert!(union.bind(Member(2), &"a".into()).is_empty() && union.bind(Member(9), &"b".into()).is_empty());
+    set(&mut union, 4, &[("a", 1)], at(1));
+    assert_eq!(id(&union, 4, "a"), "a/4", "who comes later has one of its own as well");
+    union.leave(Member(2), at(2));
+    assert_eq!(due(&mut union, at(2)), ["a"], "it told one client's matters, so nobody gets it again");
+}
+
 /// The entries of one client: for each name, nothing or what it comes to; 0 is for one client only.
 fn entries() -> impl Strategy<Value = Vec<Option<u8>>> {
     proptest::collection::vec(proptest::option::of(0u8..4), NAMES.len())
