@@ -16,7 +16,9 @@ pub(super) const OTHER: u8 = 1;
 pub(super) const FLOWER: u8 = 2;
 
 /// Characters below this are looked up in what was found out about their block.
-const KNOWN_BELOW: usize = 0x3400;
+const KNOWN_BELOW: usize = 0x20000;
+/// From here on whole blocks are plain, and not looked up.
+const PLAIN_FROM: usize = 0x3400;
 /// Characters of a block.
 const BLOCK_LEN: usize = 256;
 /// Longest look that is kept, in bytes; longer ones are found out each time.
@@ -45,6 +47,9 @@ fn find_out(block: usize) -> Box<[Look]> {
 /// Appends what `c` looks like; nothing at all when it can't be seen by itself.
 pub(super) fn fold_into(c: char, out: &mut Vec<u8>) {
     let code = c as usize;
+    if code >= PLAIN_FROM && is_plain(c) {
+        return push_other(out);
+    }
     let known = KNOWN.get(code / BLOCK_LEN).map(|block| {
         let block = block.get_or_init(|| find_out(code / BLOCK_LEN));
         &block[code % BLOCK_LEN]

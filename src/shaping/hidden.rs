@@ -10,41 +10,60 @@ use super::terminal::{is_hidden, is_introducer, is_joining, joins, sequence_len}
 /// The text without hidden characters, and how many there were; those of a complete escape
 /// sequence count each. Idempotent.
 pub(super) fn strip(text: &str) -> (Cow<'_, str>, usize) {
-    let Some(first) = text.bytes().position(is_suspect) else { return (Cow::Borrowed(text), 0) };
+    let Some(first) = first_suspect(text.as_bytes()) else { return (Cow::Borrowed(text), 0) };
     let mut out = String::new();
     let (mut removed, mut kept_from) = (0, 0);
     // A joiner looks at the character before it, so the walk begins one earlier.
-    let start = floor(text, first.saturating_sub(4));
+    let mut at = floor(text, first.saturating_sub(4));
     let mut before = None;
-    let mut chars = text[start..].char_indices().peekable();
-    while let Some((at, c)) = chars.next() {
-        let at = start + at;
-        if is_usual(c) {
-            before = Some(c);
+    while let Some(c) = text[at..].chars().next() {
+        if is_plain(c) {
+            let rest = &text.as_bytes()[at..];
+            at += first_suspect(rest).unwrap_or(rest.len());
+            before = text.as_bytes().get(at - 1).map(|last| char::from(*last));
             continue;
         }
         let mut end = at + c.len_utf8();
+        let next = || text[end..].char_indices().peekable();
+        if is_usual(c)
+            || !is_hidden(c) && !is_joining(c) && !is_introducer(c)
+            || c == '\r' && text[end..].starts_with('\n')
+            || is_joining(c) && joins(c, before, &mut next())
+        {
+            before = Some(c);
+            at = end;
+            continue;
+        }
         if is_introducer(c)
             && let Some(len) = sequence_len(&text[at..])
         {
             end = at + len;
-            while chars.next_if(|(next, _)| start + *next < end).is_some() {}
-        } else if !is_hidden(c) && !is_joining(c)
-            || (c == '\r' && chars.peek().is_some_and(|(_, next)| *next == '\n'))
-            || (is_joining(c) && joins(c, before, &mut chars))
-        {
-            before = Some(c);
-            continue;
         }
         out.push_str(&text[kept_from..at]);
         removed += text[at..end].chars().count();
-        kept_from = end;
+        (kept_from, at) = (end, end);
     }
     if removed == 0 {
         return (Cow::Borrowed(text), 0);
     }
     out.push_str(&text[kept_from..]);
     (Cow::Owned(out), removed)
+}
+
+/// Block by block: within one every byte is looked at, which is quicker than to stop early.
+fn first_suspect(bytes: &[u8]) -> Option<usize> {
+    const BLOCK: usize = 64;
+    if let Some(near) = bytes.iter().take(8).position(|b| is_suspect(*b)) {
+        return Some(near);
+    }
+    let plain =
+        bytes.chunks(BLOCK).take_while(|block| !block.iter().fold(false, |any, b| any | is_suspect(*b)));
+    let from = plain.count() * BLOCK;
+    bytes.get(from..)?.iter().position(|b| is_suspect(*b)).map(|at| from + at)
+}
+
+fn is_plain(c: char) -> bool {
+    u8::try_from(c).is_ok_and(|byte| !is_suspect(byte))
 }
 
 fn is_suspect(byte: u8) -> bool {
@@ -55,7 +74,7 @@ fn is_suspect(byte: u8) -> bool {
 fn is_usual(c: char) -> bool {
     matches!(c, ' '..='~' | '\n' | '\t' | '\u{a1}'..='\u{ac}' | '\u{ae}'..='\u{34e}' | '\u{370}'..='\u{60f}'
         | '\u{3041}'..='\u{3096}' | '\u{30a1}'..='\u{30fa}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}'
-        | '\u{1f300}'..='\u{1faff}')
+        | '\u{ff01}'..='\u{ff9f}' | '\u{1d400}'..='\u{1d7ff}' | '\u{1f300}'..='\u{1faff}')
 }
 
 #[cfg(test)]

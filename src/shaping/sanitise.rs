@@ -76,34 +76,68 @@ pub fn sanitise(text: &str) -> (Cow<'_, str>, Found) {
     (text, found)
 }
 
+/// Where tokens and markers stand in a text, and what a view of it adds.
+#[derive(Default)]
+struct Spans {
+    markers: Vec<Range<usize>>,
+    tokens: Vec<Range<usize>>,
+}
+
+impl Spans {
+    fn of(text: &str) -> Self {
+        let mut spans = Self::default();
+        View::each(text, |view| {
+            for (find, list) in
+                [(markers::find as Find, &mut spans.markers), (tokens::find, &mut spans.tokens)]
+            {
+                let from = list.len();
+                find(&view.bytes, list);
+                let Some(new) = list.get_mut(from..) else { continue };
+                new.sort_by_key(|span| span.start);
+                view.in_text(new);
+            }
+        });
+        for list in [&mut spans.markers, &mut spans.tokens] {
+            list.sort_by_key(Self::order);
+        }
+        spans
+    }
+
+    fn order(span: &Range<usize>) -> (usize, std::cmp::Reverse<usize>) {
+        (span.start, std::cmp::Reverse(span.end))
+    }
+
+    /// All in order, each with whether it is a marker: a marker before a token at the same place.
+    fn merged(&self) -> impl Iterator<Item = (&Range<usize>, bool)> {
+        let (mut markers, mut tokens) = (self.markers.iter().peekable(), self.tokens.iter().peekable());
+        std::iter::from_fn(move || {
+            let marker_first = match (markers.peek(), tokens.peek()) {
+                (Some(marker), Some(token)) => Self::order(marker) <= Self::order(token),
+                (marker, _) => marker.is_some(),
+            };
+            let next = if marker_first { markers.next() } else { tokens.next() };
+            next.map(|span| (span, marker_first))
+        })
+    }
+}
+
 /// The text with words of ours for tokens and markers; `None` when it has none.
 fn replace(text: &str) -> Option<(String, Found)> {
-    let mut spans: Vec<(Range<usize>, &str)> = Vec::new();
-    let mut found = Vec::new();
-    let kinds: [(Find, _); 2] = [(markers::find, MARKER), (tokens::find, TOKEN)];
-    View::each(text, |view| {
-        for (find, word) in kinds {
-            find(&view.bytes, &mut found);
-            spans.extend(found.drain(..).map(|span| (view.in_text(span), word)));
-        }
-    });
-    if spans.is_empty() {
-        return None;
-    }
-    // A marker before a token at the same place.
-    spans.sort_by_key(|(span, word)| (span.start, std::cmp::Reverse(span.end), *word != MARKER));
+    let found = Spans::of(text);
+    let mut spans = found.merged().peekable();
+    spans.peek()?;
     let mut out = String::with_capacity(text.len());
     let mut counts = Found::default();
     let mut at = 0;
-    let mut spans = spans.into_iter().peekable();
-    while let Some((mut span, word)) = spans.next() {
-        while let Some((more, _)) = spans.next_if(|(next, _)| next.start < span.end) {
-            span.end = span.end.max(more.end);
+    while let Some((span, is_marker)) = spans.next() {
+        let mut end = span.end;
+        while let Some((more, _)) = spans.next_if(|(next, _)| next.start < end) {
+            end = end.max(more.end);
         }
         out.push_str(text.get(at..span.start).unwrap_or_default());
-        out.push_str(word);
-        at = span.end;
-        *(if word == MARKER { &mut counts.markers } else { &mut counts.tokens }) += 1;
+        out.push_str(if is_marker { MARKER } else { TOKEN });
+        at = end;
+        *(if is_marker { &mut counts.markers } else { &mut counts.tokens }) += 1;
     }
     out.push_str(text.get(at..).unwrap_or_default());
     Some((out, counts))

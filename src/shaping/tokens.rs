@@ -7,6 +7,7 @@ use std::ops::Range;
 use memchr::memmem;
 
 use super::fold::FLOWER;
+use super::sanitise::TOKEN;
 
 /// Longest name between brackets, in bytes without white space.
 const NAME_LEN_MAX: usize = 48;
@@ -185,7 +186,13 @@ const SQUARE: [&str; 11] = [
 /// Every token of the view, in no particular order; spans may overlap.
 pub(super) fn find(view: &[u8], spans: &mut Vec<Range<usize>>) {
     for at in memchr::memchr2_iter(b'<', b'[', view) {
-        let found = if view[at] == b'<' { angle(view, at) } else { square(view, at) };
+        let found = match (view[at], view.get(at + 1)) {
+            (b'[', Some(next)) if !begins_square(*next) => None,
+            // A word of ours.
+            (b'[', _) if view[at..].starts_with(TOKEN.as_bytes()) => None,
+            (b'<', _) => angle(view, at),
+            _ => square(view, at),
+        };
         spans.extend(found);
     }
     for word in [&b"human"[..], b"assistant"] {
@@ -195,6 +202,36 @@ pub(super) fn find(view: &[u8], spans: &mut Vec<Range<usize>>) {
     spans.extend(memmem::find_iter(view, b"###").filter_map(|at| heading(view, at)));
     spans.extend(memchr::memchr_iter(FLOWER, view).filter_map(|at| flower(view, at)));
 }
+
+/// Whether a token between square brackets may begin so.
+fn begins_square(byte: u8) -> bool {
+    byte.is_ascii_whitespace()
+        || matches!(byte, b'/' | b'\\')
+        || SQUARE.iter().any(|name| name.as_bytes().first() == Some(&byte))
+}
+
+/// What a byte is inside brackets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Name,
+    Gap,
+    Other,
+}
+
+/// The kind of each byte: asked for every byte behind a bracket.
+static KINDS: [Kind; 256] = {
+    let mut kinds = [Kind::Other; 256];
+    let mut byte: u8 = 0;
+    while byte < 128 {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'|' | b'_' | b'/' | b'-' | b'.') {
+            kinds[byte as usize] = Kind::Name;
+        } else if byte.is_ascii_whitespace() || byte == b'\\' {
+            kinds[byte as usize] = Kind::Gap;
+        }
+        byte += 1;
+    }
+    kinds
+};
 
 /// A name between brackets, without the white space in it.
 struct Name {
@@ -210,29 +247,29 @@ impl Name {
     fn read(view: &[u8], from: usize, close: u8) -> Option<Self> {
         let mut name = Self { text: [0; NAME_LEN_MAX], len: 0, spaced: false, end: from };
         let mut gap = 0;
-        for (at, b) in view.iter().enumerate().skip(from) {
-            match *b {
-                b if b == close => {
-                    name.end = at + 1;
+        for (at, b) in view.get(from..)?.iter().enumerate() {
+            match KINDS[usize::from(*b)] {
+                Kind::Name => {
+                    gap = 0;
+                    *name.text.get_mut(name.len)? = *b;
+                    name.len += 1;
+                }
+                _ if *b == close => {
+                    name.end = from + at + 1;
                     return (name.len > 0).then_some(name);
                 }
-                b if b.is_ascii_whitespace() || b == b'\\' => {
+                Kind::Gap => {
                     gap += 1;
                     name.spaced = true;
                     if gap > GAP_MAX {
                         return None;
                     }
                 }
-                b if b.is_ascii_alphanumeric() || matches!(b, b'|' | b'_' | b'/' | b'-' | b'.') => {
-                    gap = 0;
-                    *name.text.get_mut(name.len)? = b;
-                    name.len += 1;
-                }
-                b'=' if name.as_slice() == b"function" => {
-                    name.end = at + 1;
+                Kind::Other if *b == b'=' && name.as_slice() == b"function" => {
+                    name.end = from + at + 1;
                     return Some(name);
                 }
-                _ => return None,
+                Kind::Other => return None,
             }
         }
         None
@@ -355,7 +392,8 @@ mod tests {
         let view = View::of(text);
         let mut spans = Vec::new();
         find(&view.bytes, &mut spans);
-        spans.into_iter().map(|span| &text[view.in_text(span)]).collect()
+        view.in_text(&mut spans);
+        spans.into_iter().map(|span| &text[span]).collect()
     }
 
     #[test]

@@ -61,7 +61,9 @@ impl Patterns {
             return None;
         }
         // All matches are taken and joined, so that of two values that overlap no rest is shown.
-        let automaton = AhoCorasick::builder().match_kind(MatchKind::Standard).build(&sorted).ok()?;
+        // Encodings begin with every kind of byte: a search for rare ones only costs.
+        let automaton =
+            AhoCorasick::builder().match_kind(MatchKind::Standard).prefilter(false).build(&sorted).ok()?;
         let len_max = sorted.iter().map(Vec::len).max().unwrap_or_default();
         Some(Self { automaton, sorted: sorted.into(), of_value: of_value.into(), len_max })
     }

@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 use super::looks_secret;
 use super::values::{is_code, is_cookie, is_no_value, is_prose, is_reference, is_short_word};
@@ -17,6 +17,9 @@ const NAME_LEN_MAX: usize = 64;
 const VALUE_LEN_MAX: usize = 64 * 1024;
 /// Shortest value that is hidden, in bytes.
 const VALUE_LEN_MIN: usize = 3;
+/// How many bytes of values are judged at most: so many, and these for each byte of the text.
+const JUDGED_MIN: usize = 256 * 1024;
+const JUDGED_FOR_EACH: usize = 4;
 
 /// A word in a name that makes it worth a look, or what stands before a credential by itself.
 const WORDS: [&str; 18] = [
@@ -88,14 +91,23 @@ const NOT_CREDENTIAL_TOKENS: [&str; 44] = [
     "text",
 ];
 
+/// A whole automaton without a search for rare bytes before it: in numbers and logs every byte is rare.
 static AUTOMATON: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
-    AhoCorasick::builder().ascii_case_insensitive(true).match_kind(MatchKind::LeftmostFirst).build(WORDS).ok()
+    AhoCorasick::builder()
+        .ascii_case_insensitive(true)
+        .match_kind(MatchKind::LeftmostFirst)
+        .kind(Some(AhoCorasickKind::DFA))
+        .prefilter(false)
+        .build(WORDS)
+        .ok()
 });
 
 /// Spans of the values, in no order.
 pub(super) fn find(text: &[u8], into: &mut Vec<Range<usize>>) {
     let Some(words) = &*AUTOMATON else { return };
     let mut covered = 0;
+    let mut names = Names::default();
+    let mut budget = JUDGED_MIN + text.len().saturating_mul(JUDGED_FOR_EACH);
     for hit in words.find_iter(text) {
         if hit.start() < covered {
             continue;
@@ -104,12 +116,41 @@ pub(super) fn find(text: &[u8], into: &mut Vec<Range<usize>>) {
             Some("://") => password_in_address(text, hit.start()),
             Some("bearer " | "basic " | "ssws ") => after_scheme(text, hit.range()),
             Some("private key") => private_key(text, hit.end()),
-            _ => value_of_field(text, hit.range()),
+            _ => names.around(text, hit.range()).and_then(|name| value_of_field(text, name, &mut budget)),
         };
         if let Some(span) = span.filter(|span| !span.is_empty()) {
             covered = span.end;
             into.push(span);
         }
+    }
+}
+
+/// The names that were read: each once, however many words are in it.
+#[derive(Default)]
+struct Names {
+    /// Behind the run of a name's letters that was looked at last.
+    end: usize,
+    /// It was judged.
+    done: bool,
+}
+
+impl Names {
+    /// The name that the word stands in, if it ends near and was not read yet.
+    fn around(&mut self, text: &[u8], word: Range<usize>) -> Option<Range<usize>> {
+        if word.end > self.end {
+            *self = Self { end: while_at(text, word.end, text.len(), is_name), done: false };
+        }
+        if self.done || self.end - word.end > NAME_LEN_MAX {
+            return None;
+        }
+        self.done = true;
+        let head = text.get(word.start.saturating_sub(NAME_LEN_MAX)..word.start)?;
+        let mut start = word.start - head.iter().rev().take_while(|b| is_name(**b)).count();
+        // The letter of an escape (`\n`) is not part of the name.
+        if start > 0 && byte(text, start - 1) == Some(b'\\') && start < word.start {
+            start += 1;
+        }
+        Some(start..self.end)
     }
 }
 
@@ -194,14 +235,10 @@ fn is_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')
 }
 
-fn value_of_field(text: &[u8], word: Range<usize>) -> Option<Range<usize>> {
-    let head = text.get(word.start.saturating_sub(NAME_LEN_MAX)..word.start)?;
-    let mut start = word.start - head.iter().rev().take_while(|b| is_name(**b)).count();
-    // The letter of an escape (`\n`) is not part of the name.
-    if start > 0 && byte(text, start - 1) == Some(b'\\') && start < word.start {
-        start += 1;
-    }
-    let end = while_at(text, word.end, NAME_LEN_MAX, is_name);
+/// The value that the name is tied to. A text that has more to judge than it can have by chance is
+/// made to be slow: from then on such values are hidden as they stand.
+fn value_of_field(text: &[u8], name: Range<usize>, budget: &mut usize) -> Option<Range<usize>> {
+    let Range { start, end } = name;
     let name = std::str::from_utf8(text.get(start..end)?).ok()?;
     let kind = kind_of(name.trim_start_matches(['-', '.']))?;
     let (tie, from, close) = open_value(text, end)?;
@@ -210,6 +247,10 @@ fn value_of_field(text: &[u8], word: Range<usize>) -> Option<Range<usize>> {
         None if kind == Kind::Header && tie == Tie::Colon => header(text, from, name),
         None => from..while_at(text, from, VALUE_LEN_MAX, is_plain),
     };
+    *budget = budget.saturating_sub(value.len());
+    if *budget == 0 {
+        return Some(whole(text, value.start, value.end));
+    }
     let context = Context { kind, tie, quoted: close.is_some(), loud: is_loud(text, start, name) };
     context.is_secret(text.get(value.clone())?, name).then(|| whole(text, value.start, value.end))
 }

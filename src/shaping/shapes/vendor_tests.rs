@@ -307,7 +307,10 @@ fn texts_made_to_be_slow_are_not() {
         "eyJa-",
         "sk-ant-",
         "token=\"",
+        "token=",
+        "token='",
         "password: ",
+        "passwordkey",
         "SG.aa",
         "\\\"token\\\":\\\"",
         "://",
@@ -315,9 +318,26 @@ fn texts_made_to_be_slow_are_not() {
         "t1.a.",
         "AKIA",
         "key-",
+        "key.",
+        "secret-",
         "Cookie: a",
+        "cookie: token=",
+        "authorization: basic ",
+        "Q~",
+        "1234567890:AA",
     ] {
-        let text = piece.repeat((1 << 15) / piece.len());
+        let text = piece.repeat((1 << 19) / piece.len());
         let _ = spans(&text);
     }
+}
+
+#[test]
+fn what_hides_among_too_much_to_judge_is_hidden_too() {
+    let flood = "token=".repeat(200_000);
+    let text = format!("{flood}\npassword=\"correct1horse\"\napi_key=Zx81kQ72mLp0\n");
+    let hidden: Vec<&str> = spans(&text).into_iter().map(|span| &text[span]).collect();
+    assert!(hidden.contains(&"correct1horse") && hidden.contains(&"Zx81kQ72mLp0"), "{}", hidden.len());
+    let name = "key".repeat(40);
+    let text = format!("{name}_api_key=Zx81kQ72mLp0 {name}: x");
+    assert_eq!(spans(&text).into_iter().map(|span| &text[span]).collect::<Vec<_>>(), ["Zx81kQ72mLp0"]);
 }

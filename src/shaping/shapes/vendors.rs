@@ -5,7 +5,7 @@
 use std::ops::Range;
 use std::sync::{LazyLock, OnceLock};
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use regex::bytes::Regex;
 
 /// The form of one vendor's keys.
@@ -221,6 +221,9 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
         marks: words().map(|(vendor, row, _)| Mark { vendor, before: row.before }).collect(),
         automaton: AhoCorasick::builder()
             .match_kind(MatchKind::Standard)
+            // Marks begin with every kind of byte: a search for rare ones only costs.
+            .kind(Some(AhoCorasickKind::DFA))
+            .prefilter(false)
             .build(words().map(|(_, _, mark)| mark))
             .ok(),
         forms: VENDORS.iter().map(|_| OnceLock::new()).collect(),
