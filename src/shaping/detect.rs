@@ -63,7 +63,7 @@ impl View {
     pub fn in_text(&self, spans: &mut [Range<usize>]) {
         for level in self.levels.iter().rev() {
             let mut place = 0;
-            for span in spans.iter_mut().filter(|span| !span.is_empty()) {
+            for span in spans.iter_mut().filter(|span| span.start < span.end) {
                 place = index(level, span.start, place);
                 let end = index(level, span.end - 1, place);
                 *span = below(level, place, span.start).start..below(level, end, span.end - 1).end;

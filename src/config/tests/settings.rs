@@ -332,7 +332,8 @@ proptest! {
     fn a_file_and_a_variable_mean_the_same(index in 0..HOST_KEYS.len(), number in 24u64..64) {
         let key = &HOST_KEYS[index];
         let mut set = HostSettings::default();
-        (key.set)(&mut set, &Setting::Count(number));
+        let count = if let Kind::Count { min, max } = key.kind { number.clamp(min, max) } else { number };
+        (key.set)(&mut set, &Setting::Count(count));
         (key.set)(&mut set, &Setting::Bytes(number * 1024));
         (key.set)(&mut set, &Setting::Duration(Duration::from_secs(number)));
         let texts = if matches!(key.kind, Kind::Folders | Kind::Paths) { ["/a b", "/"] } else { ["A", "B"] };
