@@ -201,7 +201,7 @@ impl Host {
 
     /// Attaches a client that has a part.
     pub fn open_part(self: &Arc<Self>, who: Caller, era: ClientEra, part: Part) -> Arc<Client> {
-        self.attach(who, era, self.pane(part))
+        self.attach(who, era, self.pane(part, None))
     }
 
     /// What a client has that has everything.
@@ -209,14 +209,17 @@ impl Host {
         self.whole.clone()
     }
 
-    /// What clients with such a part have in common.
-    pub(super) fn pane(&self, part: Part) -> Arc<Pane> {
+    /// What clients with such a part have in common; names go on from what one had `before`.
+    pub(super) fn pane(&self, part: Part, before: Option<&Pane>) -> Arc<Pane> {
         let mut panes = locked(&self.panes);
         panes.retain(|pane| pane.strong_count() > 0);
         if let Some(pane) = panes.iter().filter_map(Weak::upgrade).find(|pane| pane.part == part) {
             return pane;
         }
         let pane = Arc::new(Pane::new(part));
+        if let Some(before) = before {
+            pane.take_names(before);
+        }
         panes.push(Arc::downgrade(&pane));
         pane
     }

@@ -98,15 +98,17 @@ impl Keeper {
         loop {
             let (due, idle) = self.end_due().await;
             if idle {
-                let since = *idle_since.get_or_insert_with(Monotonic::now);
-                if since + patience <= Monotonic::now() {
-                    break;
-                }
+                idle_since.get_or_insert_with(Monotonic::now);
             } else {
                 idle_since = None;
                 patience = self.linger;
             }
-            let over = idle_since.map(|since| since + patience);
+            // Who is on the way in, or only asks, is waited for, and makes it stay no longer than that.
+            let nobody = self.connections.available_permits() == CONNECTIONS_MAX;
+            let over = idle_since.map(|since| since + patience).filter(|_| nobody);
+            if over.is_some_and(|over| over <= Monotonic::now()) {
+                break;
+            }
             let wake = [due, over, Some(look_at)].into_iter().flatten().min().unwrap_or(look_at);
             tokio::select! {
                 biased;
@@ -271,7 +273,7 @@ impl Keeper {
         }
     }
 
-    /// Ends the servers that nobody needs; when the next one is due, and whether there is nobody at all.
+    /// Ends the servers that nobody needs; when the next one is due, and whether there is no client.
     async fn end_due(self: &Arc<Self>) -> (Option<Monotonic>, bool) {
         let mut hall = self.hall.lock().await;
         if hall.forget_due(Monotonic::now()) {
@@ -282,8 +284,7 @@ impl Keeper {
                 Err(text) => tracing::warn!("servers that nobody needs could not be ended: {text}"),
             }
         }
-        let nobody = self.connections.available_permits() == CONNECTIONS_MAX;
-        (hall.next_due(), nobody && hall.is_empty())
+        (hall.next_due(), hall.is_empty())
     }
 
     async fn end_all(&self) {

@@ -10,7 +10,9 @@ use std::time::Duration;
 use super::union::Wanted;
 use crate::config::child_env::child_env;
 use crate::config::host::{AuditMode, HostSettings};
-use crate::config::spec::{Entry, EntryState, Scope, SecretText, ServerSpec, Sharing, ToolFilter};
+use crate::config::spec::{
+    Entry, EntryState, NamingStyle, Scope, SecretText, ServerSpec, Sharing, ToolFilter,
+};
 use crate::id::ServerId;
 use crate::runtime::{RuntimePlan, Surroundings};
 use crate::transport::DuplexPeer;
@@ -209,6 +211,8 @@ pub fn without_servers(plan: &RuntimePlan) -> RuntimePlan {
     base.host_env = BTreeMap::new();
     base.env_passthrough = Vec::new();
     base.roots = Vec::new();
+    // No tool is in conflict with one of another client: each names its own.
+    base.naming = NamingStyle::ServerTool;
     // Each client has a mode of its own, which makes it stricter.
     base.gate.mode = crate::config::mode::Mode::Auto;
     base
