@@ -186,6 +186,9 @@ impl Hall {
             let Some(seat) = self.seats.get_mut(&member) else { continue };
             seat.seen = seen;
             seat.files.clone_from(&planned.files);
+            if self.base.as_ref().is_some_and(|(_, common)| *common != planned.common) {
+                tracing::warn!("changed settings for the whole host count when it is started anew");
+            }
             let issues = &planned.host.runtime.servers.issues;
             if issues.iter().any(|issue| issue.severity == Severity::Error) {
                 let broken: Vec<String> = issues.iter().map(ToString::to_string).collect();
