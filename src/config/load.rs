@@ -32,6 +32,7 @@ use super::host::HostSettings;
 use super::issue::{Issue, IssueCode, Severity};
 use super::merge::{self, Merge};
 use super::spec::{Scope, SecretText, ServerSet, Source};
+use super::switch;
 use super::validate::Context;
 use crate::config::rules::AllowRules;
 use crate::store::{self, FILE_BYTES_MAX};
@@ -153,6 +154,8 @@ pub struct Loaded {
     pub search_key: Option<SecretText>,
     /// The key of the agent's model, expanded; `None` when there is none, or it can't be had.
     pub model_key: Option<SecretText>,
+    /// All servers are turned off for good.
+    pub off: Option<switch::Off>,
     /// Callboard's own folder; without one nothing of the user's is read or written.
     pub home: Result<PathBuf, NoHome>,
 }
@@ -209,6 +212,10 @@ pub fn load(options: &LoadOptions) -> Loaded {
     permits::spawning(&mut servers, &definitions, context);
     let sources = permits::Known { definitions: &definitions, all: options.project && !options.strict };
     let rules = permits::rules(&mut servers, home, &project_root, sources);
+    let off = home.and_then(switch::read);
+    if let Some(off) = &off {
+        off.apply(&mut servers);
+    }
     Loaded {
         servers,
         rules,
@@ -220,6 +227,7 @@ pub fn load(options: &LoadOptions) -> Loaded {
         project_root,
         search_key,
         model_key,
+        off,
         home: found,
     }
 }

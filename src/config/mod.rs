@@ -42,6 +42,7 @@ pub mod serve;
 pub mod spawn;
 pub mod spec;
 pub mod suggest;
+pub mod switch;
 pub mod validate;
 
 #[cfg(test)]

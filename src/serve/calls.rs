@@ -227,7 +227,7 @@ async fn fly(
     loop {
         tokio::select! {
             biased;
-            Some(event) = flight.heard.recv() => match own_for_roots(client, &can, event).await {
+            Some(event) = flight.heard.recv() => match own_for_roots(client, request, event).await {
                 CallEvent::Asked(one) if modern && rounds::may_ask(&can, &one) => {
                     if asked.is_empty() {
                         gather = None;
@@ -255,10 +255,10 @@ async fn gathered(wait: &mut Option<Pin<Box<Sleep>>>) {
 
 /// What is heard of a call. A server that is told a client's roots goes by them from then on, in every call:
 /// before it is told, it is made that client's own.
-async fn own_for_roots(client: &Client, can: &[u8], event: CallEvent) -> CallEvent {
+async fn own_for_roots(client: &Client, request: &Request, event: CallEvent) -> CallEvent {
     if let CallEvent::Asked(one) = &event
         && one.method == "roots/list"
-        && asks::declares(can, &one.method, &one.params)
+        && asks::declares(&capabilities(client, request), &one.method, &one.params)
     {
         client.host.bind(client.session(), &one.server).await;
     }

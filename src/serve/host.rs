@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use futures_util::future::BoxFuture;
-use tokio::sync::{Notify, RwLock, watch};
+use tokio::sync::{Notify, RwLock, RwLockReadGuard, watch};
 
 use super::caller::{Caller, ClientEra, Identity};
 use super::client::{Client, Leave};
@@ -15,6 +15,7 @@ use super::rounds::{self, Parked};
 use super::subscriptions::Follows;
 use super::tasks::Owners;
 use super::view::View;
+use super::visitor::Visit;
 use super::{approve, notes};
 use crate::actors::approvals::ApprovalsRef;
 use crate::actors::frontend::FrontendRef;
@@ -94,6 +95,8 @@ pub struct Host {
     builtins: Builtins,
     pub(super) started: Monotonic,
     clients: Mutex<BTreeMap<SessionId, Arc<Client>>>,
+    /// Commands of the user that use the servers.
+    pub(super) visits: Mutex<BTreeMap<SessionId, Visit>>,
     schemas: Mutex<SchemaCache>,
     /// Calls that wait for their clients to come back.
     pub(super) parked: Mutex<Park<Parked>>,
@@ -153,6 +156,7 @@ impl Host {
             builtins: plan.builtins,
             started,
             clients: Mutex::default(),
+            visits: Mutex::default(),
             schemas: Mutex::default(),
             parked: Mutex::default(),
             park_changed: Arc::default(),
@@ -201,7 +205,7 @@ impl Host {
 
     /// Attaches a client that has a part.
     pub fn open_part(self: &Arc<Self>, who: Caller, era: ClientEra, part: Part) -> Arc<Client> {
-        self.attach(who, era, self.pane(part))
+        self.attach(who, era, self.pane(part, None))
     }
 
     /// What a client has that has everything.
@@ -209,14 +213,17 @@ impl Host {
         self.whole.clone()
     }
 
-    /// What clients with such a part have in common.
-    pub(super) fn pane(&self, part: Part) -> Arc<Pane> {
+    /// What clients with such a part have in common; names go on from what one had `before`.
+    pub(super) fn pane(&self, part: Part, before: Option<&Pane>) -> Arc<Pane> {
         let mut panes = locked(&self.panes);
         panes.retain(|pane| pane.strong_count() > 0);
         if let Some(pane) = panes.iter().filter_map(Weak::upgrade).find(|pane| pane.part == part) {
             return pane;
         }
         let pane = Arc::new(Pane::new(part));
+        if let Some(before) = before {
+            pane.take_names(before);
+        }
         panes.push(Arc::downgrade(&pane));
         pane
     }
@@ -269,6 +276,8 @@ impl Host {
         for client in self.clients() {
             client.leave(Leave::Shutdown);
         }
+        let visits = std::mem::take(&mut *locked(&self.visits));
+        drop(visits);
         let tasks = std::mem::take(&mut *locked(&self.tasks));
         drop(tasks);
         let runtime = self.runtime.write().await.take();
@@ -283,6 +292,12 @@ impl Host {
             Some(runtime) => Some(act(runtime).await),
             None => None,
         }
+    }
+
+    /// The servers, which do not end as long as this is held: for no longer than one command, which ends
+    /// when the host does ([`super::Visitor::over`]). `None` when it ends already.
+    pub async fn borrow(&self) -> Option<RwLockReadGuard<'_, Runtime>> {
+        RwLockReadGuard::try_map(self.runtime.read().await, Option::as_ref).ok()
     }
 
     /// Resolves when the core failed in a way that can't be mended.
@@ -314,6 +329,12 @@ impl Host {
         self.approvals.end_session(client.session());
         self.builtins.outputs().forget(client.session());
         self.builtins.guests().leave(client.session());
+    }
+
+    /// Forgets what was approved for a command.
+    pub(super) fn end_visit(&self, session: SessionId) {
+        self.approvals.end_session(session);
+        self.builtins.outputs().forget(session);
     }
 
     /// The way to call, for clients that came by this door.

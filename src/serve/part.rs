@@ -74,6 +74,17 @@ impl Pane {
         Self { part, servers, seen: Mutex::default() }
     }
 
+    /// Names stay with their owners when a client's part changes.
+    pub(super) fn take_names(&self, before: &Self) {
+        let Some(servers) = &self.servers else { return };
+        let names = locked(&before.seen).names.clone();
+        let own = |server: &ServerId| servers.iter().find(|id| id.plain() == server.plain()).cloned();
+        locked(&self.seen).names = names
+            .into_iter()
+            .filter_map(|((server, raw), name)| Some(((own(&server)?, raw), name)))
+            .collect();
+    }
+
     /// The snapshot of this catalogue of the host. `for_others` says of a server whether it is for everybody,
     /// with its filter; `is_settled`, whether nothing more is to be expected of the servers of this part.
     pub(super) fn view(
@@ -146,7 +157,7 @@ impl Client {
     /// What it has is something else from now on: its configuration changed. It is told what it would see
     /// another way; what it follows at a server that it has no more is over.
     pub fn becomes(self: &Arc<Self>, part: Part) {
-        let pane = self.host.pane(part);
+        let pane = self.host.pane(part, Some(&self.pane()));
         *locked(&self.way) = way(&self.host, self.who(), &pane);
         *locked(&self.pane) = pane.clone();
         let over: Vec<(String, Follow)> = {

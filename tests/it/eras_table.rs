@@ -163,7 +163,13 @@ const ROWS: &[Row] = &[
         feature: "roots",
         cells: QUESTIONS,
         transports: "",
-        tests: &[ASKED, BY_RESULT, IN_ROUNDS, BETWEEN_MODERN],
+        tests: &[
+            "a_server_that_asks_for_roots_is_its_clients_own_from_then_on",
+            ASKED,
+            BY_RESULT,
+            IN_ROUNDS,
+            BETWEEN_MODERN,
+        ],
     },
     Row {
         feature: "sampling",

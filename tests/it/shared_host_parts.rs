@@ -168,6 +168,17 @@ async fn a_change_of_one_clients_file_changes_its_own_servers_and_restarts_nothi
 }
 
 #[tokio::test]
+async fn a_client_that_wants_something_else_of_the_whole_host_is_served_by_one_of_its_own() {
+    let home = user(&["a"]);
+    let mut one = Client::ready(&home);
+    let mut quiet = Client::ready_with(&home, |command| _ = command.env("CALLBOARD_AUDIT_MODE", "off"));
+    assert!(has(&one.names(), "a__of_a") && has(&quiet.names(), "a__of_a"));
+    assert_eq!((hosts(&home).len(), pids(&home).len()), (1, 2));
+    leave([one, quiet]);
+    gone(&home).await;
+}
+
+#[tokio::test]
 async fn a_server_that_asks_for_roots_is_its_clients_own_from_then_on() {
     let home = user(&["b"]);
     let asks = json!({"command": badmcp(), "args": ["--tools", "1", "--request", "roots", "--request-wait"],

@@ -10,7 +10,9 @@ use std::time::Duration;
 use super::union::Wanted;
 use crate::config::child_env::child_env;
 use crate::config::host::{AuditMode, HostSettings};
-use crate::config::spec::{Entry, EntryState, Scope, SecretText, ServerSpec, Sharing, ToolFilter};
+use crate::config::spec::{
+    Down, Entry, EntryState, NamingStyle, Scope, SecretText, ServerSpec, Sharing, ToolFilter,
+};
 use crate::id::ServerId;
 use crate::runtime::{RuntimePlan, Surroundings};
 use crate::transport::DuplexPeer;
@@ -152,12 +154,11 @@ impl Served {
         }
     }
 
-    /// Adds it to the plan of all servers; one that is held (`by`, where that is told) does not run.
-    pub fn join(&self, plan: &mut RuntimePlan, held: Option<&str>) {
+    /// Adds it to the plan of all servers; one that is held down does not run.
+    pub fn join(&self, plan: &mut RuntimePlan, down: Option<Down>) {
         let mut entry = self.entry.clone();
-        if let (Some(by), EntryState::Ready(_)) = (held, &entry.state) {
-            entry.state = EntryState::Disabled;
-            entry.source.origin = Arc::from(by);
+        if down.is_some() && matches!(entry.state, EntryState::Ready(_)) {
+            (entry.state, entry.down) = (EntryState::Disabled, down);
         }
         let id = entry.id.clone();
         if let Some(place) = &mut plan.gate.place {
@@ -195,6 +196,20 @@ impl Common {
     }
 }
 
+impl Common {
+    /// The settings in which another one differs, by name.
+    pub fn differs(&self, other: &Self) -> Vec<&'static str> {
+        let all = [
+            ("audit.mode", self.audit != other.audit),
+            ("audit.file_max", self.audit_file_max != other.audit_file_max),
+            ("limits.in_flight_max", self.in_flight_max != other.in_flight_max),
+            ("limits.spawns_max", self.spawns_max != other.spawns_max),
+            ("approval.expires", self.approval_expires != other.approval_expires),
+        ];
+        all.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
+    }
+}
+
 impl Default for Common {
     fn default() -> Self {
         Self::of(&HostSettings::default())
@@ -209,6 +224,8 @@ pub fn without_servers(plan: &RuntimePlan) -> RuntimePlan {
     base.host_env = BTreeMap::new();
     base.env_passthrough = Vec::new();
     base.roots = Vec::new();
+    // No tool is in conflict with one of another client: each names its own.
+    base.naming = NamingStyle::ServerTool;
     // Each client has a mode of its own, which makes it stricter.
     base.gate.mode = crate::config::mode::Mode::Auto;
     base

@@ -20,6 +20,7 @@ fn entry(scope: Scope, command: &str, sharing: Sharing) -> Entry {
         label: None,
         description: None,
         required: false,
+        down: None,
     }
 }
 
