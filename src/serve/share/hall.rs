@@ -124,6 +124,8 @@ pub(super) struct Hall {
     seats: BTreeMap<Member, Seat>,
     held: Held,
     members: u64,
+    /// Whether the plan is another one than the last that was put into force.
+    changed: bool,
 }
 
 impl Hall {
@@ -138,7 +140,13 @@ impl Hall {
             seats: BTreeMap::new(),
             held: Held::default(),
             members: 0,
+            changed: false,
         }
+    }
+
+    /// Whether the plan changed since this was asked.
+    pub(super) fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
     }
 
     /// The host, once it runs.
@@ -254,6 +262,7 @@ impl Hall {
             }
             // Whose it is alone takes its own.
             if let Some(at) = found.iter().position(|served| served.is(name, same)) {
+                self.changed = true;
                 self.served.insert(id.clone(), found.swap_remove(at).under(id));
             }
         }
@@ -271,6 +280,7 @@ impl Hall {
         for other in &moved {
             let led = self.union.leads(*other).and_then(|leads| leads.get(&server.plain()));
             if let Some(id) = led {
+                self.changed = true;
                 self.served.insert(id.clone(), served.clone().under(id));
             }
         }
@@ -290,6 +300,7 @@ impl Hall {
             self.served.remove(id);
             self.held.servers.remove(id);
         }
+        self.changed |= !due.is_empty();
         !due.is_empty()
     }
 
@@ -305,6 +316,7 @@ impl Hall {
 
     /// Changes what is held down.
     pub(super) fn hold(&mut self, hold: Hold, servers: &[ServerId]) {
+        self.changed = true;
         match hold {
             Hold::Stop => self.held.servers.extend(servers.iter().cloned()),
             Hold::Start => servers.iter().for_each(|server| _ = self.held.servers.remove(server)),

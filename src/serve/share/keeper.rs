@@ -249,6 +249,11 @@ impl Keeper {
 
     /// Makes what runs equal to what is wanted now; returns as soon as that is on its way, in order.
     async fn apply(self: &Arc<Self>, hall: &mut Hall) -> Result<Option<Applied>, String> {
+        let changed = hall.take_changed();
+        // Who comes and finds all that it wants costs nobody anything.
+        if hall.host().is_some() && !changed {
+            return Ok(None);
+        }
         let Some(mut plan) = hall.plan() else { return Ok(None) };
         if let Some(place) = plan.runtime.gate.place.clone() {
             let rules = task::blocking(move || rules_of(&place)).await;

@@ -27,7 +27,7 @@ pub enum Same {
     Runs(Way),
     /// It may not; its state in a word, what is written, and where.
     Rests(&'static str, String, Place),
-    /// The tools of the host itself: as the settings say, with that key for searching.
+    /// The tools of the host itself: as the settings and the project say, with that key for searching.
     Inside(String, Option<SecretText>),
 }
 
@@ -83,9 +83,8 @@ impl Same {
     pub fn is_for_one(&self) -> bool {
         match self {
             Self::Runs(way) => way.spec.sharing == Sharing::Session,
-            Self::Rests(..) => false,
-            // What a client got last is its own, and so are the folders that it reads.
-            Self::Inside(..) => true,
+            // What a client got last is kept by sessions, and the folders that are read are in the words.
+            Self::Rests(..) | Self::Inside(..) => false,
         }
     }
 }
