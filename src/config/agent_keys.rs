@@ -86,7 +86,7 @@ pub(super) const AGENT_KEYS: &[HostKey] = &[
     ),
     host_key!(
         "model.retries",
-        Kind::Count { min: 0, max: 20 },
+        Kind::Count { min: 0, max: 64 },
         ProjectRule::Never,
         Count,
         |s| u64::from(s.model.retries),

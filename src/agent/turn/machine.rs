@@ -302,5 +302,4 @@ fn word(stop: &Stop) -> String {
 }
 
 #[cfg(test)]
-#[path = "machine_tests.rs"]
 mod tests;
