@@ -18,6 +18,7 @@ pub fn entry(spec: ServerSpec) -> Entry {
         label: None,
         description: None,
         required: false,
+        down: None,
         state: EntryState::Ready(Arc::new(spec)),
     }
 }

@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::id::{CallId, Generation, ServerId, SessionId};
 
@@ -41,7 +41,7 @@ pub enum Target {
 }
 
 /// The kinds of items that servers offer and calls address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ItemKind {
     /// `tools/call`
@@ -173,7 +173,7 @@ pub enum CallEvent {
 }
 
 /// Where in the life of a call it ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Name not found, or not unique.
@@ -209,7 +209,7 @@ pub enum Origin {
 }
 
 /// What is known about execution: the only thing that decides about a retry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Delivery {
     /// No byte left this process: safe to send again.

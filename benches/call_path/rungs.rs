@@ -242,6 +242,7 @@ async fn link(place: Where, load: Load) -> Measured {
         list_timeout: Duration::from_secs(30),
         http: callboard::transport::http::Client::default(),
         spawns: callboard::transport::spawns::Spawns::default(),
+        tap: Default::default(),
     };
     let Connection { link, established, .. } =
         connect(&connector(place, load), &settings, &Attempt::default()).await.unwrap();

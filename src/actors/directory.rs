@@ -10,6 +10,7 @@ use super::server::ServerRef;
 use crate::catalog::pin::Book;
 use crate::config::spec::{Entry, ServerSpec};
 use crate::id::{Generation, ServerId};
+use crate::transport::tap::Tap;
 use crate::view::ServerView;
 
 /// One configured name.
@@ -21,6 +22,8 @@ pub struct DirectoryEntry {
     pub view: watch::Receiver<ServerView>,
     /// What its tools were pinned as; `None` for an entry that can't run.
     pub pins: Option<watch::Receiver<Arc<Book>>>,
+    /// Where somebody may listen to it; `None` for an entry that can't run.
+    pub tap: Option<Tap>,
     /// Its configuration, if it is sound.
     pub spec: Option<Arc<ServerSpec>>,
     /// The entry it was made from.

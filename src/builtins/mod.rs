@@ -136,6 +136,7 @@ fn entry(hash: String) -> Entry {
         label: None,
         description: None,
         required: false,
+        down: None,
     }
 }
 

@@ -12,6 +12,7 @@ use super::as_model::ModelArgs;
 use super::audit_args::AuditVerb;
 use super::client_args::{ImportArgs, InstallArgs, UninstallArgs};
 use super::edit_args::{AddArgs, AddJsonArgs, ApproveArgs, RemoveArgs};
+use super::host_args::{AnyServers, LogsArgs, OnOff, SomeServers, WaitArgs};
 use super::list_args::{MaybeServer, StatusArgs, ToolsArgs, WhyArgs};
 use super::pin_args::PinVerb;
 use super::rule_args::AllowArgs;
@@ -245,12 +246,12 @@ pub enum Mcp {
     /// Turn a server off, for good
     #[command(after_help = help::DISABLE)]
     Disable(OneServer),
-    /// Turn a server on, for good; without a name: all of the running host
-    #[command(after_help = help::ENABLE)]
-    On(HostOrServer),
+    /// Turn a server on, for good; without a name: all that `off` turned off
+    #[command(after_help = help::ON)]
+    On(OnOff),
     /// Turn a server off, for good; without a name: all of the running host
-    #[command(after_help = help::DISABLE)]
-    Off(HostOrServer),
+    #[command(after_help = help::OFF)]
+    Off(OnOff),
     /// Approve a server of the project
     #[command(after_help = help::APPROVE)]
     Approve(ApproveArgs),
@@ -272,26 +273,26 @@ pub enum Mcp {
         verb: PinVerb,
     },
     /// Start a server of the running host
-    #[command(after_help = help::NEEDS_HOST)]
-    Start(HostWords),
+    #[command(after_help = help::START)]
+    Start(SomeServers),
     /// Stop a server of the running host
-    #[command(after_help = help::NEEDS_HOST)]
-    Stop(HostWords),
+    #[command(after_help = help::STOP)]
+    Stop(SomeServers),
     /// Restart servers of the running host
-    #[command(after_help = help::NEEDS_HOST)]
-    Restart(HostWords),
+    #[command(after_help = help::RESTART)]
+    Restart(AnyServers),
     /// Connect servers of the running host again
-    #[command(after_help = help::NEEDS_HOST)]
-    Reconnect(HostWords),
+    #[command(after_help = help::RECONNECT)]
+    Reconnect(AnyServers),
     /// Make the running host read its files again
-    #[command(after_help = help::NEEDS_HOST)]
-    Reload(HostWords),
+    #[command(after_help = help::RELOAD)]
+    Reload,
     /// Show what a server of the running host wrote to stderr
-    #[command(after_help = help::NEEDS_HOST)]
-    Logs(HostWords),
+    #[command(after_help = help::LOGS)]
+    Logs(LogsArgs),
     /// Wait until servers of the running host are ready
-    #[command(after_help = help::NEEDS_HOST)]
-    Wait(HostWords),
+    #[command(after_help = help::WAIT)]
+    Wait(WaitArgs),
 }
 
 /// One configured server.
@@ -300,22 +301,6 @@ pub struct OneServer {
     /// Name of a configured server
     #[arg(value_name = "SERVER", add = ArgValueCandidates::new(complete::servers))]
     pub server: String,
-}
-
-/// Words for the running host, which understands them itself.
-#[derive(Debug, Args)]
-pub struct HostWords {
-    /// Names of servers
-    #[arg(value_name = "SERVER", trailing_var_arg = true, allow_hyphen_values = true)]
-    pub words: Vec<String>,
-}
-
-/// One server, or everything.
-#[derive(Debug, Args)]
-pub struct HostOrServer {
-    /// Name of a server; none means all of the running host
-    #[arg(value_name = "SERVER", add = ArgValueCandidates::new(complete::servers))]
-    pub server: Option<String>,
 }
 
 /// `read`
@@ -448,6 +433,8 @@ mod tests {
             "mcp enable s",
             "mcp disable s",
             "mcp on",
+            "mcp off --save",
+            "mcp logs s",
             "mcp off s",
             "mcp approve s -y",
             "mcp revoke s",

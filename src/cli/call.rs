@@ -11,18 +11,19 @@ use super::Done;
 use super::args::CallArgs;
 use super::as_model::{self, ForView};
 use super::call_args::{self, Arguments, ReadText};
-use super::course::Course;
 use super::ctx::Ctx;
 use super::exit::Exit;
 use super::failure::{Failure, nearest};
-use super::invoke::{Invocation, Outcome, invoke};
+use super::far::{self, Work, ms};
+use super::invoke::Outcome;
 use super::labels::{self, LabelView};
 use super::once::{Picked, pick};
 use super::out::{Answer, Tone};
 use super::parameters;
+use super::perform::{Performed, Wanted};
 use super::save;
 use super::session::{answering, plan, ready, unread};
-use super::use_verbs::{blocks_text, redaction_note, saved_text};
+use super::use_verbs::{blocks_text, performing, redaction_note, saved_text};
 use crate::call::ItemKind;
 use crate::catalog::items::Item;
 use crate::catalog::merge::Catalog;
@@ -81,25 +82,13 @@ pub async fn call(ctx: &Ctx, args: CallArgs, read: &mut dyn ReadText) -> Result<
     let mut plan = plan(picked.ctx.as_ref(), std::slice::from_ref(&picked.server));
     plan.gate.of_run = Arc::new(of_run(&picked, &tool, args.yes, &args.allow)?);
     let (ctx, server) = (picked.ctx.as_ref(), &picked.server);
-    let course = Course::default();
-    let body = async |runtime: &Runtime| {
-        ready(ctx, runtime, server, args.timeout).await?;
-        let found = find(ctx, &runtime.catalog(), server, &tool)?;
-        let (arguments, warnings) = arguments(ctx, server, &found, typed)?;
-        let call = Invocation {
-            server: server.clone(),
-            kind: ItemKind::Tool,
-            name: tool.clone(),
-            arguments: Some(arguments),
-            timeout: args.timeout,
-        };
+    let wanted = Wanted::new(server, ItemKind::Tool, &tool).with(typed).within(args.timeout);
+    let work = Work::Perform { wanted, given: is_given(&args.allow, args.yes, &tool) };
+    let shape = |performed: Result<Performed, Failure>| {
         let model = ForView { schema: SCHEMA, server, name: &tool, source: &tool };
-        let outcome = match invoke(ctx, runtime, &call, &course).await {
-            Ok(outcome) => outcome,
-            Err(mut failure) => {
-                failure.warnings.extend(warnings);
-                return as_model::of_failure(ctx, &model, failure, args.model);
-            }
+        let Performed { outcome, warnings } = match performed {
+            Ok(performed) => performed,
+            Err(failure) => return as_model::of_failure(ctx, &model, failure, args.model),
         };
         let shown = answer(ctx, server, &tool, &outcome, args.output.as_deref())?;
         if !args.model.as_model {
@@ -107,8 +96,13 @@ pub async fn call(ctx: &Ctx, args: CallArgs, read: &mut dyn ReadText) -> Result<
         }
         Ok(as_model::answer(ctx, &model, Said::Result(&outcome.body), args.model)?.warn(warnings))
     };
-    let name = |failure: Failure| failure.of_call(server.as_str(), &tool, course.known());
-    answering(ctx, SCHEMA, plan, body, name).await
+    performing(ctx, SCHEMA, plan, work, shape).await
+}
+
+/// Whether the allow rules of this run, which [`of_run`] has found good, are about this tool.
+fn is_given(allow: &[String], yes: bool, tool: &str) -> bool {
+    let rules = allow.iter().filter_map(|rule| rules::split(rule).ok());
+    yes || rules.into_iter().any(|(_, named)| named == tool || named == rules::EVERY_TOOL)
 }
 
 fn answer(
@@ -251,18 +245,31 @@ async fn help(
     timeout: Option<std::time::Duration>,
 ) -> Result<Done, Failure> {
     let (ctx, server) = (picked.ctx.as_ref(), &picked.server);
-    let body = async |runtime: &Runtime| {
-        ready(ctx, runtime, server, timeout).await?;
-        match find(ctx, &runtime.catalog(), server, tool)? {
-            Found::Tool(item) => help_answer(picked, tool, &item, &runtime.catalog()),
-            Found::Unlisted { cause, .. } => Err(unread(ctx, server, &cause).about(tool)),
-        }
-    };
+    let work = Work::Help { server: server.clone(), tool: tool.to_owned(), within_ms: ms(timeout) };
+    if let Some(answer) = far::using(ctx, HELP_SCHEMA, Some(server), &work).await? {
+        return Ok(answer.into());
+    }
+    let body = async |runtime: &Runtime| help_of(ctx, runtime, server, tool, timeout).await;
     answering(ctx, HELP_SCHEMA, plan(ctx, std::slice::from_ref(server)), body, |failure| failure).await
 }
 
-fn help_answer(picked: &Picked<'_>, tool: &str, item: &Item, catalog: &Catalog) -> Result<Answer, Failure> {
-    let (ctx, server) = (picked.ctx.as_ref(), &picked.server);
+/// The parameters of a tool.
+pub(super) async fn help_of(
+    ctx: &Ctx,
+    runtime: &Runtime,
+    server: &ServerId,
+    tool: &str,
+    timeout: Option<std::time::Duration>,
+) -> Result<Answer, Failure> {
+    ready(ctx, runtime, server, timeout).await?;
+    match find(ctx, &far::catalog(ctx, runtime), server, tool)? {
+        Found::Tool(item) => help_answer(ctx, server, &item, &far::catalog(ctx, runtime)),
+        Found::Unlisted { cause, .. } => Err(unread(ctx, server, &cause).about(tool)),
+    }
+}
+
+fn help_answer(ctx: &Ctx, server: &ServerId, item: &Item, catalog: &Catalog) -> Result<Answer, Failure> {
+    let tool = item.name.as_str();
     let raw = item.input_schema.clone().and_then(|span| item.raw.get(span));
     let raw = raw.and_then(|bytes| std::str::from_utf8(bytes).ok());
     let schema: serde_json::Value = raw.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
@@ -297,7 +304,7 @@ fn help_answer(picked: &Picked<'_>, tool: &str, item: &Item, catalog: &Catalog) 
 
 /// The arguments as they are sent: pairs get the types of the schema, and everything is checked
 /// against it. With them what was odd about the schema.
-fn arguments(
+pub(super) fn arguments(
     ctx: &Ctx,
     server: &ServerId,
     found: &Found,

@@ -2,6 +2,7 @@
 //! refusal that names the word. Never a silent `{}`. Pure: files and stdin come in by
 //! a function. Used by `call` and `use_verbs`.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -12,7 +13,8 @@ use super::text::{bytes, quoted};
 pub const ARGUMENTS_LEN_MAX: usize = 16 * 1024 * 1024;
 
 /// What was typed.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Arguments {
     /// A JSON object, byte for byte.
     Object(Box<RawValue>),
@@ -21,7 +23,7 @@ pub enum Arguments {
 }
 
 /// One `key=value` or `key:=json`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pair {
     /// The key; not empty.
     pub key: String,

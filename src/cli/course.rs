@@ -2,8 +2,8 @@
 //! person at the keyboard ends the wait, and what it waits for. Written and read by the edge's one
 //! task; used by `invoke` and by the verbs that name a failure.
 
-use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::mpsc;
@@ -26,38 +26,60 @@ pub enum Known {
 
 /// Follows one call.
 #[derive(Debug, Default)]
-pub struct Course {
-    known: Cell<Known>,
-    waits: Cell<bool>,
+pub struct Course(Mutex<Seen>);
+
+#[derive(Debug, Default)]
+struct Seen {
+    known: Known,
+    waits: bool,
     /// Kept here, so that what was told before the wait ended is still read after it.
-    events: RefCell<Option<mpsc::Receiver<CallEvent>>>,
+    events: Option<mpsc::Receiver<CallEvent>>,
 }
 
 impl Course {
     /// The call is handed over; from now on it may leave at any time, unless it is said to wait.
     pub fn begun(&self, events: mpsc::Receiver<CallEvent>) {
-        self.events.replace(Some(events));
-        self.known.set(Known::Sent);
-        self.waits.set(false);
+        *self.seen() = Seen { known: Known::Sent, waits: false, events: Some(events) };
     }
 
     /// A person is asked about it, or said no: nothing of it leaves until they say yes.
     pub fn holds(&self, is_held: bool) {
-        self.known.set(if is_held { Known::NotSent } else { Known::Sent });
+        self.seen().known = if is_held { Known::NotSent } else { Known::Sent };
+    }
+
+    /// Held for a moment only, by one task after the other.
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The next event; `None` when there are no more.
     pub async fn next(&self) -> Option<CallEvent> {
-        let event = poll_fn(|cx| match self.events.borrow_mut().as_mut() {
+        let event = poll_fn(|cx| match self.seen().events.as_mut() {
             Some(events) => events.poll_recv(cx),
             None => std::task::Poll::Ready(None),
         });
         let event = event.await?;
-        self.take(&event);
+        self.seen().take(&event);
         Some(event)
     }
 
-    fn take(&self, event: &CallEvent) {
+    /// Whether it waits for its turn.
+    pub fn waits(&self) -> bool {
+        self.seen().waits
+    }
+
+    /// What is known about it by now.
+    pub fn known(&self) -> Known {
+        let mut seen = self.seen();
+        while let Some(Ok(event)) = seen.events.as_mut().map(mpsc::Receiver::try_recv) {
+            seen.take(&event);
+        }
+        seen.known
+    }
+}
+
+impl Seen {
+    fn take(&mut self, event: &CallEvent) {
         match event {
             // Nobody here can answer a server's questions: the drop of one says so.
             CallEvent::Progress(_)
@@ -65,35 +87,18 @@ impl Course {
             | CallEvent::Asked(_)
             | CallEvent::Withdrawn(_) => {}
             CallEvent::Waits { before } => {
-                self.waits.set(true);
-                self.known.set(match before {
+                self.waits = true;
+                self.known = match before {
                     None => Known::NotSent,
                     Some(Delivery::NotSent) => Known::PutOff,
                     Some(Delivery::Unknown | Delivery::Executed) => Known::Sent,
-                });
+                };
             }
             CallEvent::Sent => {
-                self.waits.set(false);
-                self.known.set(Known::Sent);
+                self.waits = false;
+                self.known = Known::Sent;
             }
         }
-    }
-
-    /// Whether it waits for its turn.
-    pub fn waits(&self) -> bool {
-        self.waits.get()
-    }
-
-    /// What is known about it by now.
-    pub fn known(&self) -> Known {
-        let mut left = Vec::new();
-        if let Some(events) = self.events.borrow_mut().as_mut() {
-            while let Ok(event) = events.try_recv() {
-                left.push(event);
-            }
-        }
-        left.iter().for_each(|event| self.take(event));
-        self.known.get()
     }
 }
 

@@ -9,6 +9,7 @@ use super::address;
 use super::args::Global;
 use super::exit::Exit;
 use super::failure::{Failure, nearest};
+use super::far::Far;
 use super::once::ONCE;
 use super::out::{Style, Terminal};
 use super::stand_in::StandIn;
@@ -44,6 +45,8 @@ pub struct Ctx {
     pub guard: Option<Guarding>,
     /// Through which everything that others wrote is shown.
     pub redaction: Redaction,
+    /// The process that asked, where a verb is done for another one.
+    pub far: Option<Arc<Far>>,
 }
 
 /// The options of loading that belong to these flags.
@@ -78,7 +81,7 @@ impl Ctx {
         let redaction = Redaction::default();
         redaction.learn(&loaded.servers.secrets);
         let term = term.colored(loaded.settings.color);
-        Self { global, term, argv, options, loaded, once: None, guard: None, redaction }
+        Self { global, term, argv, options, loaded, once: None, guard: None, redaction, far: None }
     }
 
     /// The same with the configuration of a server that runs once.
@@ -147,9 +150,14 @@ impl Ctx {
         match &entry.state {
             EntryState::Ready(_) => Ok(entry),
             EntryState::Disabled => {
-                Err(Failure::refused("disabled", format!("{name} is turned off in {}", entry.source))
-                    .on(name)
-                    .fix(format!("callboard mcp on {}", shell_word(name))))
+                let (why, fix) = match &entry.down {
+                    Some(down) => (format!("{name}: {}", down.why), down.fix.to_string()),
+                    None => (
+                        format!("{name} is turned off in {}", entry.source),
+                        format!("callboard mcp on {}", shell_word(name)),
+                    ),
+                };
+                Err(Failure::refused("disabled", why).on(name).fix(fix))
             }
             EntryState::Pending => {
                 let (message, fix) = self.pending(entry);
@@ -236,13 +244,18 @@ impl Ctx {
     /// with the entry.
     pub fn warnings(&self) -> Vec<String> {
         let servers = &self.loaded.servers;
+        let off = self.loaded.off.as_ref().map(|off| {
+            let down = off.down();
+            format!("{}; `{}` lets them run", down.why, down.fix)
+        });
         let doubts = servers
             .entries
             .iter()
             .chain(&servers.pending)
             .flat_map(|entry| &entry.issues)
             .filter(|issue| issue.severity == Severity::Warning);
-        servers.issues.iter().chain(doubts).map(|issue| self.clean(&issue.to_string())).collect()
+        let issues = servers.issues.iter().chain(doubts).map(|issue| self.clean(&issue.to_string()));
+        off.into_iter().chain(issues).collect()
     }
 
     /// Whether a source could not be used, so that entries may be missing.

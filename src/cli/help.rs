@@ -406,10 +406,77 @@ Examples:
   callboard mcp check github --json
   callboard mcp check -- node my-server.js";
 
-pub(super) const NEEDS_HOST: &str = "\
+pub(super) const START: &str = "\
 Acts on the host that the clients of this user share: the first `callboard --mcp-serve` starts it. \
-What is stopped by hand stays so until it is started again, or the host ends. Without a host it ends \
-with 7.";
+Without a host it ends with 7, as all verbs of `run` do.
+
+Examples:
+  callboard mcp start git
+  callboard mcp start git github && callboard mcp wait git github";
+
+pub(super) const STOP: &str = "\
+Acts on the host that the clients of this user share. What is stopped by hand stays so until it is \
+started again, or the host ends; calls that run come to their end first.
+
+Examples:
+  callboard mcp stop git
+  callboard mcp off git          for good, in the configuration";
+
+pub(super) const RESTART: &str = "\
+Ends servers of the running host and starts them anew; calls that run come to their end first.
+
+Examples:
+  callboard mcp restart git
+  callboard mcp restart          all of them";
+
+pub(super) const RECONNECT: &str = "\
+Makes a fresh connection to servers of the running host, also where one was given up.
+
+Examples:
+  callboard mcp reconnect api
+  callboard mcp reconnect        all of them";
+
+pub(super) const RELOAD: &str = "\
+The running host reads its files by itself within two seconds of a change; this makes it do so at once, \
+and says what a changed setting needs besides.
+
+Example:
+  callboard mcp reload";
+
+pub(super) const LOGS: &str = "\
+Shows what a server of the running host wrote to stderr. With --wire: what passes between host and \
+server, one line for each frame, with time, direction (→ to the server) and size. Secrets are taken out; \
+a reader that is too slow loses frames and is told how many, and never slows the server.
+
+Examples:
+  callboard mcp logs git
+  callboard mcp logs git -f
+  callboard mcp logs git --wire --json | jq -r .data.frame";
+
+pub(super) const WAIT: &str = "\
+Waits until servers of the running host are ready; 1 when one is not in time.
+
+Examples:
+  callboard mcp wait git --timeout 30s && ./my-script
+  callboard mcp wait";
+
+pub(super) const ON: &str = "\
+With a name: `enable`, in the configuration. Without one: takes back `mcp off`; with --save also an \
+`off --save`.
+
+Examples:
+  callboard mcp on git
+  callboard mcp on --save";
+
+pub(super) const OFF: &str = "\
+With a name: `disable`, in the configuration. Without one: ends all servers of the running host, for \
+every client and command, until `mcp on` or its end. With --save it is kept in Callboard's folder and holds \
+for every host and command to come, with a host or without one, until `mcp on --save`.
+
+Examples:
+  callboard mcp off git
+  callboard mcp off
+  callboard mcp off --save";
 
 #[cfg(test)]
 mod tests {

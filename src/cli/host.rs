@@ -3,22 +3,33 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+use serde_json::value::RawValue;
+
 use super::Done;
 use super::ctx::Ctx;
 use super::exit::Exit;
 use super::failure::Failure;
-use super::text::parse_timeout;
+use super::host_args::LogsArgs;
+use super::out::{self, Answer};
+use super::status;
+use crate::config::switch;
 use crate::id::ServerId;
+use crate::time::wall;
 
 /// Name and version of what these verbs answer.
 pub const SCHEMA: &str = "callboard.host/1";
+/// Of each line of a log that is followed.
+const LOG: &str = "callboard.log/1";
 
 /// The failure of `verb`: exit 7, nothing was sent.
 pub fn needs_host(verb: &str) -> Failure {
     let fix = match verb {
         "logs" => "`callboard mcp status SERVER` starts the server for a look and shows its stderr",
         "wait" => "`callboard mcp status --wait D` starts the servers and waits for them",
-        "on" | "off" => "name a server to turn it on or off in the configuration",
+        "on" | "off" => {
+            "--save keeps it without a host; with a name a server is turned on or off in the configuration"
+        }
         _ => {
             "`callboard mcp status` starts the servers for a look; changes of files count from the next start"
         }
@@ -29,64 +40,137 @@ pub fn needs_host(verb: &str) -> Failure {
     Failure::new("needs_host", Exit::Unavailable, message).fix(fix)
 }
 
-/// What the words behind a verb mean.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Words {
-    servers: Vec<ServerId>,
-    within: Option<Duration>,
-}
-
-fn words(verb: &str, typed: &[String]) -> Result<Words, Failure> {
-    let mut words = Words::default();
-    let mut typed = typed.iter();
-    while let Some(word) = typed.next() {
-        match word.as_str() {
-            "--json" => {}
-            "--timeout" if verb == "wait" => {
-                let limit = typed.next().ok_or_else(|| Failure::usage("--timeout needs a duration"))?;
-                words.within = Some(parse_timeout(limit).map_err(Failure::usage)?);
-            }
-            option if option.starts_with('-') => {
-                let text = format!("`mcp {verb}` has no option {option} in this version");
-                return Err(Failure::new("not_in_this_version", Exit::Usage, text)
-                    .fix(format!("callboard mcp {verb} --help")));
-            }
-            name => words.servers.push(ServerId::new(name)),
-        }
+/// The failure with a word about hosts of other versions, which this program can't talk to.
+#[cfg(unix)]
+fn older(mut failure: Failure, others: &[String]) -> Failure {
+    if let [version, ..] = others {
+        let text = format!(
+            "a host of version {version} runs, and this program is version {}: they do not talk to each other",
+            env!("CARGO_PKG_VERSION")
+        );
+        failure.message = text;
+        failure.fix = Some(format!(
+            "use the program of version {version}, or end its clients: the next one starts a host of this version"
+        ));
     }
-    let count = words.servers.len();
-    let lacks = match verb {
-        "start" | "stop" => count == 0,
-        "logs" => count != 1,
-        _ => false,
-    };
-    if lacks {
-        return Err(Failure::usage(format!("`mcp {verb}` needs the name of a server"))
-            .fix(format!("callboard mcp {verb} SERVER")));
-    }
-    Ok(words)
+    failure
 }
 
 /// Does it on the running host.
 #[cfg(unix)]
-pub async fn act(ctx: &Ctx, verb: &str, typed: &[String]) -> Result<Done, Failure> {
-    let parsed = words(verb, typed);
-    let within = parsed.as_ref().ok().and_then(|words| words.within);
-    let servers = parsed.as_ref().map(|words| words.servers.clone()).unwrap_or_default();
-    // Whether there is a host is said before what is wrong with the words.
-    if !super::control::is_there(ctx).await {
-        return Err(needs_host(verb));
+pub async fn act(
+    ctx: &Ctx,
+    verb: &str,
+    servers: &[String],
+    within: Option<Duration>,
+) -> Result<Done, Failure> {
+    let servers: Vec<ServerId> = servers.iter().map(ServerId::new).collect();
+    match super::control::ask(ctx, verb, SCHEMA, &servers, within).await? {
+        Some(answer) => Ok(answer.into()),
+        None => Err(older(needs_host(verb), &super::control::others(ctx).await)),
     }
-    parsed?;
-    let answer = super::control::ask(ctx, verb, SCHEMA, &servers, within).await?;
-    answer.map(Done::from).ok_or_else(|| needs_host(verb))
+}
+
+/// `logs S`
+#[cfg(unix)]
+pub async fn logs(ctx: &Ctx, args: &LogsArgs) -> Result<Done, Failure> {
+    use super::tail::Following;
+    if !args.follow && !args.wire {
+        return act(ctx, "logs", std::slice::from_ref(&args.server), None).await;
+    }
+    let wanted = Following { stderr: args.follow, wire: args.wire };
+    let wanted = serde_json::value::to_raw_value(&wanted)
+        .map_err(|e| Failure::usage(format!("that can't be asked of the host: {e}")))?;
+    let server = ServerId::new(&args.server);
+    let mut piece = |json: &RawValue, human: &str| match ctx.global.json {
+        true => {
+            let answer = Answer { data: json.to_owned(), ..Answer::new(LOG, &(), "")? };
+            out::write_stdout(&out::answer_text(&answer, true, out::Style::PLAIN).stdout)
+        }
+        false => out::write_stdout(&format!("{human}\n")),
+    };
+    let followed =
+        super::control::follow(ctx, "follow", std::slice::from_ref(&server), Some(wanted), &mut piece).await;
+    match followed.transpose() {
+        Some(exit) => status::streamed(exit),
+        None => Err(older(needs_host("logs"), &super::control::others(ctx).await)),
+    }
+}
+
+/// `on` without a name.
+pub async fn on(ctx: &Ctx, save: bool) -> Result<Done, Failure> {
+    if !save {
+        let done = act(ctx, "on", &[], None).await?;
+        return Ok(match (done, &ctx.loaded.off) {
+            (Done::Answer(answer), Some(off)) => {
+                let word = off.down();
+                answer.warn([format!("{}: nothing starts before `{}`", word.why, word.fix)]).into()
+            }
+            (done, _) => done,
+        });
+    }
+    let home = ctx.home()?;
+    let was_off = switch::turn_on(home).map_err(|e| {
+        Failure::io(Exit::Config, format!("{} can't be removed: {e}", switch::file(home).display()))
+    })?;
+    saved(ctx, "on", if was_off { "all servers may run again" } else { "all servers were on already" }).await
+}
+
+/// `off` without a name.
+pub async fn off(ctx: &Ctx, save: bool) -> Result<Done, Failure> {
+    if !save {
+        return act(ctx, "off", &[], None).await;
+    }
+    switch::turn_off(ctx.home()?, wall())
+        .map_err(|e| Failure::io(Exit::Config, format!("that can't be kept: {e}")))?;
+    saved(
+        ctx,
+        "off",
+        "all servers are turned off, for every host and command, until `callboard mcp on --save`",
+    )
+    .await
+}
+
+#[derive(Serialize)]
+struct SavedView {
+    all: &'static str,
+    file: String,
+    /// Whether a host runs, and did so too.
+    host: bool,
+}
+
+/// The answer when the switch was moved, which a running host hears of at once.
+async fn saved(ctx: &Ctx, verb: &'static str, words: &str) -> Result<Done, Failure> {
+    let file = switch::file(ctx.home()?).display().to_string();
+    #[cfg(unix)]
+    let host = {
+        let told = super::control::ask(ctx, "reload", SCHEMA, &[], None).await;
+        match super::control::ask(ctx, verb, SCHEMA, &[], None).await {
+            Ok(answer) => answer.is_some() && told.is_ok(),
+            // A host without a client has nothing that runs.
+            Err(_) => false,
+        }
+    };
+    #[cfg(not(unix))]
+    let host = false;
+    Ok(Answer::new(SCHEMA, &SavedView { all: verb, file, host }, words)?.into())
 }
 
 /// There is no shared host on this system.
 #[cfg(not(unix))]
-pub async fn act(_ctx: &Ctx, verb: &str, typed: &[String]) -> Result<Done, Failure> {
-    words(verb, typed)?;
+pub async fn act(_: &Ctx, verb: &str, _: &[String], _: Option<Duration>) -> Result<Done, Failure> {
     Err(needs_host(verb))
+}
+
+/// There is no shared host on this system.
+#[cfg(not(unix))]
+pub async fn logs(_: &Ctx, _: &LogsArgs) -> Result<Done, Failure> {
+    Err(needs_host("logs"))
+}
+
+/// Name and version of what `logs` answers.
+pub fn logs_schema(args: &LogsArgs) -> &'static str {
+    if args.follow || args.wire { LOG } else { SCHEMA }
 }
 
 #[cfg(test)]
@@ -103,13 +187,11 @@ mod tests {
         }
     }
 
+    #[cfg(unix)]
     #[test]
-    fn words_are_names_and_the_options_of_the_verb() {
-        let typed = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        let wait = words("wait", &typed("a --timeout 2s --json b")).unwrap();
-        assert_eq!((wait.servers.len(), wait.within), (2, Some(Duration::from_secs(2))));
-        for (verb, bad) in [("start", ""), ("logs", "a b"), ("stop", "--all"), ("wait", "--timeout")] {
-            assert_eq!(words(verb, &typed(bad)).unwrap_err().exit, Exit::Usage, "{verb} {bad}");
-        }
+    fn a_host_of_another_version_is_named_in_place_of_none() {
+        let failure = older(needs_host("stop"), &["0.0.9".to_owned()]);
+        assert!(failure.message.contains("a host of version 0.0.9 runs") && failure.exit.code() == 7);
+        assert_eq!(older(needs_host("stop"), &[]).message, needs_host("stop").message);
     }
 }

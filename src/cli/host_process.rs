@@ -20,6 +20,7 @@ use crate::config::serve::ServeApproval;
 use crate::runtime::{PinsAt, RuntimePlan};
 use crate::serve::share::keeper::Doing;
 use crate::serve::share::{Command, Common, Join, Keeper, Place, Planned, Plans, Reply, Served};
+use crate::serve::talk::Talk;
 use crate::serve::{Caller, Globs, HostPlan};
 use crate::telemetry::Redaction;
 use crate::transport::guard::Guarding;
@@ -61,7 +62,7 @@ async fn keep(ctx: &Ctx) -> std::io::Result<()> {
     let hearing = keeper.clone();
     let _hearing = task::spawn(async move {
         while hangup.recv().await.is_some() {
-            hearing.reload().await;
+            drop(hearing.reload().await);
         }
     });
     // Who waits for the door hears that it is open.
@@ -128,7 +129,7 @@ impl Plans for Planner {
         })
     }
 
-    fn act<'a>(&'a self, keeper: &'a Arc<Keeper>, command: Command) -> Doing<'a> {
+    fn act<'a>(&'a self, keeper: &'a Arc<Keeper>, command: Command, talk: Talk) -> Doing<'a> {
         Box::pin(async move {
             let client = command.client.clone();
             let plans = Self { guard: self.guard.clone(), redaction: self.redaction.clone() };
@@ -141,8 +142,8 @@ impl Plans for Planner {
                 Some(Ok((planned, options, loaded))) => {
                     let redaction = self.redaction.clone();
                     let wanted: Vec<_> = planned.served().iter().map(Served::wanted).collect();
-                    let ctx = deeds::ctx(options, loaded, redaction, &command);
-                    deeds::act(keeper, &wanted, &ctx, &command).await
+                    let ctx = deeds::ctx(options, loaded, redaction, command.screen);
+                    deeds::act(keeper, &wanted, ctx, &command, talk).await
                 }
                 Some(Err(refusal)) => *refusal,
                 None => Reply::refused("internal", "the host is ending"),

@@ -2,18 +2,20 @@
 //! where policy wants one asked, and turns what comes back into an answer or a failure.
 //! Used by `call` and the use verbs.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::ask::{self, Reply};
 use super::course::{self, Course};
 use super::ctx::Ctx;
 use super::exit::Exit;
 use super::failure::Failure;
+use super::far::{self, Far};
 use super::labels;
 use super::out::write_stderr;
 use super::question::{Question, question};
@@ -62,10 +64,10 @@ impl Invocation {
         })
     }
 
-    fn request(&self, runtime: &Runtime) -> CallRequest {
+    fn request(&self, runtime: &Runtime, session: SessionId) -> CallRequest {
         CallRequest {
             id: runtime.frontend().next_call_id(),
-            session: OWN_SESSION,
+            session,
             target: Target::Direct { server: self.server.clone(), kind: self.kind, name: self.name.clone() },
             params: self.params(),
             limits: CallLimits { idle: None, total: self.timeout },
@@ -97,8 +99,12 @@ pub async fn invoke(
         ctx,
         runtime,
         call,
-        // Whoever can't be asked does not listen: then what asks is refused at once.
-        listener: (ctx.term.can_ask() && !ctx.global.json).then(|| runtime.approvals().listen()),
+        ear: match &ctx.far {
+            Some(far) => Ear::Far(far.clone()),
+            // Whoever can't be asked does not listen: then what asks is refused at once.
+            None if ctx.term.can_ask() && !ctx.global.json => Ear::Desk(runtime.approvals().listen()),
+            None => Ear::Deaf,
+        },
         refused: false,
         course,
     };
@@ -108,8 +114,24 @@ pub async fn invoke(
             .on(call.server.as_str())
             .about(&call.name));
     }
-    let reply = reply.map_err(|error| refused(ctx, error))?;
+    let reply = reply.map_err(|error| refused(ctx, far::unasked(ctx, error)))?;
     outcome(ctx, call, &reply)
+}
+
+/// How requests for approval come to whoever is asked.
+enum Ear {
+    /// Not at all.
+    Deaf,
+    /// From the desk of a runtime of this process's own.
+    Desk(ListenerRef),
+    /// From the host's desk, to the process that asked.
+    Far(Arc<Far>),
+}
+
+/// One request, and where the host takes its answer.
+struct Asked {
+    prompt: Prompt,
+    answer: Option<oneshot::Sender<Answer>>,
 }
 
 /// Whoever sits at the terminal.
@@ -117,7 +139,7 @@ struct Person<'a> {
     ctx: &'a Ctx,
     runtime: &'a Runtime,
     call: &'a Invocation,
-    listener: Option<ListenerRef>,
+    ear: Ear,
     /// The answer was no.
     refused: bool,
     course: &'a Course,
@@ -125,32 +147,48 @@ struct Person<'a> {
 
 impl Person<'_> {
     /// The next request; never returns when nobody is there.
-    async fn asked(&mut self) -> Prompt {
-        while let Some(listener) = &mut self.listener {
-            match listener.next().await {
-                Some(Notice::Asked(prompt)) => return prompt,
-                Some(Notice::Settled(_)) => {}
-                None => self.listener = None,
+    async fn asked(&mut self) -> Asked {
+        match &mut self.ear {
+            Ear::Desk(listener) => loop {
+                match listener.next().await {
+                    Some(Notice::Asked(prompt)) => return Asked { prompt, answer: None },
+                    Some(Notice::Settled(_)) => {}
+                    None => break,
+                }
+            },
+            Ear::Far(far) => {
+                let request = far.visitor.asked().await;
+                return Asked { prompt: request.prompt, answer: Some(request.answer) };
             }
+            Ear::Deaf => {}
         }
+        self.ear = Ear::Deaf;
         std::future::pending().await
     }
 
     /// Asks, and answers the request.
-    async fn answer(&mut self, prompt: &Prompt) {
+    async fn answer(&mut self, Asked { prompt, answer: to }: Asked) {
         self.course.holds(true);
-        let looks = second_looks(self.ctx, self.runtime, self.call);
-        let answer = reply(&asked(self.ctx, &looks, prompt, self.call), prompt.can_keep).await;
+        let question = || {
+            let looks = second_looks(self.ctx, self.runtime, self.call);
+            asked(self.ctx, &looks, &prompt, self.call)
+        };
+        let answer = match &self.ear {
+            Ear::Far(far) => far.ask(question, prompt.can_keep).await,
+            Ear::Desk(_) | Ear::Deaf => reply(&question(), prompt.can_keep).await,
+        };
         self.refused = answer == Answer::Deny;
         self.course.holds(self.refused);
-        if let Some(listener) = &self.listener {
-            listener.answer(prompt.id, answer);
+        match (&self.ear, to) {
+            (_, Some(to)) => _ = to.send(answer),
+            (Ear::Desk(listener), None) => listener.answer(prompt.id, answer),
+            (Ear::Far(_) | Ear::Deaf, None) => {}
         }
     }
 }
 
 /// What the person says, who may look at everything first.
-async fn reply(asked: &Question, can_keep: bool) -> Answer {
+pub(super) async fn reply(asked: &Question, can_keep: bool) -> Answer {
     write_stderr(&asked.head);
     loop {
         match ask::approval(&asked.line, can_keep, asked.whole.is_some()).await {
@@ -162,7 +200,7 @@ async fn reply(asked: &Question, can_keep: bool) -> Answer {
 
 /// What deserves a second look before this is called.
 fn second_looks(ctx: &Ctx, runtime: &Runtime, call: &Invocation) -> Vec<String> {
-    let catalog = runtime.catalog();
+    let catalog = far::catalog(ctx, runtime);
     let item = catalog.find(&call.server, call.kind, &call.name).filter(|_| call.kind == ItemKind::Tool);
     item.map(|item| labels::lines(ctx, &catalog, call.server.as_str(), item)).unwrap_or_default()
 }
@@ -195,24 +233,27 @@ async fn send(
 ) -> Result<CallReply, CallError> {
     let (events, seen) = mpsc::channel(CALL_EVENTS_MAX);
     course.begun(seen);
-    let running = runtime.frontend().through(Door::Cli).call(call.request(runtime), Some(events));
+    let (frontend, session) =
+        (runtime.frontend().through(Door::Cli), far::session(ctx).unwrap_or(OWN_SESSION));
+    let frontend = far::bound(ctx, frontend);
+    let running = frontend.call(call.request(runtime, session), Some(events));
     tokio::pin!(running);
     let shows = ctx.term.stderr && !ctx.global.json;
     let mut started = Monotonic::now();
-    let mut line = StatusLine::new(ctx.term.width_err);
+    let mut line = StatusLine::new(ctx);
     let mut tick = tokio::time::interval_at((started + SHOW_AFTER).into_tokio(), SHOW_AFTER);
     let mut progress = String::new();
     loop {
         tokio::select! {
             biased;
             reply = &mut running => return reply,
-            prompt = person.asked() => {
+            asked = person.asked() => {
                 line.clear();
                 tokio::select! {
                     biased;
                     // It expired, or somebody else answered.
                     reply = &mut running => return reply,
-                    () = person.answer(&prompt) => {}
+                    () = person.answer(asked) => {}
                 }
                 // The time that the tool takes begins now.
                 started = Monotonic::now();

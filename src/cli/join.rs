@@ -62,7 +62,7 @@ async fn joined(ctx: &Ctx, args: &ServeArgs, home: &Path) -> Result<Option<UnixS
         Ok((_, Reply::Refused { message, .. })) => {
             tracing::warn!("the shared host refuses: {message}; this client has one of its own");
         }
-        Ok((_, Reply::Did(_))) => {}
+        Ok((_, Reply::Did(_) | Reply::Says(_))) => {}
         Err(error) => {
             let log = Place::below(home).log();
             tracing::warn!(

@@ -31,8 +31,10 @@ pub mod edit_args;
 pub mod exit;
 pub mod explain;
 pub mod failure;
+pub mod far;
 pub mod help;
 pub mod host;
+pub mod host_args;
 #[cfg(unix)]
 mod host_process;
 pub mod import;
@@ -49,10 +51,12 @@ pub mod labels;
 pub mod list;
 pub mod list_args;
 pub mod logging;
+pub mod look;
 pub mod once;
 pub mod out;
 pub mod pages;
 pub mod parameters;
+pub mod perform;
 pub mod pin;
 pub mod pin_args;
 #[cfg(test)]
@@ -72,6 +76,8 @@ pub mod status;
 pub mod status_view;
 mod stream;
 pub mod table;
+#[cfg(unix)]
+mod tail;
 pub mod text;
 pub mod token;
 pub mod token_args;
@@ -86,11 +92,12 @@ use std::process::ExitCode;
 
 use clap::FromArgMatches;
 
-use args::{Cli, Command, HostOrServer, Mcp};
+use args::{Cli, Command, Mcp};
 use audit_args::AuditVerb;
 use ctx::Ctx;
 use exit::Exit;
 use failure::Failure;
+use host_args::OnOff;
 use input::Stdin;
 use out::{Answer, Terminal};
 use pin_args::PinVerb;
@@ -289,9 +296,9 @@ async fn mcp(ctx: &Ctx, verb: Mcp) -> Result<Done, Failure> {
         Mcp::Config => list::config(ctx),
         Mcp::Status(args) => return status::status(ctx, args).await,
         Mcp::Why(args) => return why::why(ctx, args).await,
-        Mcp::Tools(args) => return use_verbs::tools(ctx, args).await,
-        Mcp::Resources(args) => return use_verbs::resources(ctx, args).await,
-        Mcp::Prompts(args) => return use_verbs::prompts(ctx, args).await,
+        Mcp::Tools(args) => return look::tools(ctx, args).await,
+        Mcp::Resources(args) => return look::resources(ctx, args).await,
+        Mcp::Prompts(args) => return look::prompts(ctx, args).await,
         Mcp::Read(args) => return use_verbs::read(ctx, args).await,
         Mcp::Prompt(args) => return use_verbs::prompt(ctx, args, &mut Stdin).await,
         Mcp::Call(args) if args.help && args.tool.is_none() && args.once.is_empty() => {
@@ -306,21 +313,21 @@ async fn mcp(ctx: &Ctx, verb: Mcp) -> Result<Done, Failure> {
         Mcp::Import(args) => import::import(ctx, &args),
         Mcp::Enable(one) => edit::enable(ctx, &one.server),
         Mcp::Disable(one) => edit::disable(ctx, &one.server),
-        Mcp::On(HostOrServer { server: Some(server) }) => edit::enable(ctx, &server),
-        Mcp::Off(HostOrServer { server: Some(server) }) => edit::disable(ctx, &server),
+        Mcp::On(OnOff { server: Some(server), .. }) => edit::enable(ctx, &server),
+        Mcp::Off(OnOff { server: Some(server), .. }) => edit::disable(ctx, &server),
         Mcp::Approve(args) => approve::approve(ctx, &args).await,
         Mcp::Revoke(one) => approve::revoke(ctx, &one.server),
         Mcp::Allow(args) => allow::allow(ctx, &args),
         Mcp::Rules => allow::rules(ctx),
-        Mcp::On(HostOrServer { server: None }) => return host::act(ctx, "on", &[]).await,
-        Mcp::Off(HostOrServer { server: None }) => return host::act(ctx, "off", &[]).await,
-        Mcp::Start(words) => return host::act(ctx, "start", &words.words).await,
-        Mcp::Stop(words) => return host::act(ctx, "stop", &words.words).await,
-        Mcp::Restart(words) => return host::act(ctx, "restart", &words.words).await,
-        Mcp::Reconnect(words) => return host::act(ctx, "reconnect", &words.words).await,
-        Mcp::Reload(words) => return host::act(ctx, "reload", &words.words).await,
-        Mcp::Logs(words) => return host::act(ctx, "logs", &words.words).await,
-        Mcp::Wait(words) => return host::act(ctx, "wait", &words.words).await,
+        Mcp::On(args) => return host::on(ctx, args.save).await,
+        Mcp::Off(args) => return host::off(ctx, args.save).await,
+        Mcp::Start(args) => return host::act(ctx, "start", &args.servers, None).await,
+        Mcp::Stop(args) => return host::act(ctx, "stop", &args.servers, None).await,
+        Mcp::Restart(args) => return host::act(ctx, "restart", &args.servers, None).await,
+        Mcp::Reconnect(args) => return host::act(ctx, "reconnect", &args.servers, None).await,
+        Mcp::Reload => return host::act(ctx, "reload", &[], None).await,
+        Mcp::Logs(args) => return host::logs(ctx, &args).await,
+        Mcp::Wait(args) => return host::act(ctx, "wait", &args.servers, args.timeout).await,
     }
     .map(Done::from)
 }
@@ -371,19 +378,17 @@ fn mcp_schema(verb: &Mcp) -> &'static str {
         Mcp::Add(_) | Mcp::AddJson(_) => "callboard.add/1",
         Mcp::Remove(_) => "callboard.remove/1",
         Mcp::Import(_) => import::SCHEMA,
+        Mcp::On(OnOff { server: None, .. }) | Mcp::Off(OnOff { server: None, .. }) => host::SCHEMA,
         Mcp::Enable(_) | Mcp::On(_) => "callboard.enable/1",
         Mcp::Disable(_) | Mcp::Off(_) => "callboard.disable/1",
         Mcp::Approve(_) => "callboard.approve/1",
         Mcp::Revoke(_) => "callboard.revoke/1",
         Mcp::Allow(_) => "callboard.allow/1",
         Mcp::Rules => "callboard.rules/1",
-        Mcp::Start(_)
-        | Mcp::Stop(_)
-        | Mcp::Restart(_)
-        | Mcp::Reconnect(_)
-        | Mcp::Reload(_)
-        | Mcp::Logs(_)
-        | Mcp::Wait(_) => "callboard.host/1",
+        Mcp::Start(_) | Mcp::Stop(_) | Mcp::Restart(_) | Mcp::Reconnect(_) | Mcp::Reload | Mcp::Wait(_) => {
+            host::SCHEMA
+        }
+        Mcp::Logs(args) => host::logs_schema(args),
     }
 }
 

@@ -2,12 +2,14 @@
 //! everything whatever happens, hears Ctrl-C. Used by every verb that needs servers.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Done;
 use super::ctx::Ctx;
 use super::exit::Exit;
 use super::failure::Failure;
+use super::far::{self, Far};
 use super::out::{Answer, answer_text, failure_text, tell, told, write_stderr};
 use super::stand_in::StandIn;
 use super::status_view::state_word;
@@ -81,7 +83,7 @@ async fn shutdown(ctx: &Ctx, runtime: Runtime) {
         return;
     }
     if tokio::time::timeout(SHOW_AFTER, &mut done).await.is_err() {
-        let mut line = StatusLine::new(ctx.term.width_err);
+        let mut line = StatusLine::new(ctx);
         loop {
             line.show(&ending_text(&watch.look()));
             if tokio::time::timeout(REDRAW_AFTER, &mut done).await.is_ok() {
@@ -165,7 +167,7 @@ pub async fn waiting<T>(ctx: &Ctx, runtime: &Runtime, done: impl Future<Output =
     if let Ok(outcome) = tokio::time::timeout(SHOW_AFTER, &mut done).await {
         return outcome;
     }
-    let mut line = StatusLine::new(ctx.term.width_err);
+    let mut line = StatusLine::new(ctx);
     loop {
         line.show(&waiting_text(&watch.look()));
         tokio::select! {
@@ -216,12 +218,14 @@ const NAMES_MAX: usize = 4;
 pub struct StatusLine {
     width: usize,
     shown: bool,
+    /// The process that shows it, where that is another one.
+    far: Option<Arc<Far>>,
 }
 
 impl StatusLine {
-    /// For a screen of that many columns.
-    pub fn new(width: u16) -> Self {
-        Self { width: usize::from(width), shown: false }
+    /// For the screen of whoever asked.
+    pub fn new(ctx: &Ctx) -> Self {
+        Self { width: usize::from(ctx.term.width_err), shown: false, far: ctx.far.clone() }
     }
 
     /// Shows that text in place of the last one; nothing at all for an empty text.
@@ -230,7 +234,10 @@ impl StatusLine {
             return self.clear();
         }
         self.shown = true;
-        write_stderr(&self.over(text));
+        match &self.far {
+            Some(far) => far.talk.line(text),
+            None => write_stderr(&self.over(text)),
+        }
     }
 
     /// The text, cut so that it never wraps, with what takes the last one away.
@@ -241,7 +248,10 @@ impl StatusLine {
     /// Takes it away.
     pub fn clear(&mut self) {
         if std::mem::take(&mut self.shown) {
-            write_stderr("\r\u{1b}[2K");
+            match &self.far {
+                Some(far) => far.talk.line(""),
+                None => write_stderr("\r\u{1b}[2K"),
+            }
         }
     }
 }
@@ -264,6 +274,9 @@ pub async fn ready(
 ) -> Result<ServerView, Failure> {
     let wanted = std::slice::from_ref(server);
     let one_start = ctx.loaded.settings.timeouts.max_start + WAIT_EXTRA;
+    if ctx.far.is_some() {
+        far::wake(runtime, server);
+    }
     let views = waiting(ctx, runtime, runtime.settle(wanted, within.unwrap_or(one_start))).await;
     match views.into_iter().find(|view| view.id == *server) {
         Some(view) if view.state == LifeState::Ready && view.listed => Ok(view),
@@ -359,7 +372,7 @@ mod tests {
 
     #[test]
     fn the_line_never_wraps() {
-        let line = StatusLine::new(20);
+        let line = StatusLine { width: 20, shown: false, far: None };
         assert_eq!(line.over("short"), "\r\u{1b}[2Kshort");
         let long = line.over("waiting for a very long list of servers");
         assert!(long.trim_start_matches("\r\u{1b}[2K").chars().count() < 20, "{long:?}");

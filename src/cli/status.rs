@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use super::Done;
 use super::ctx::Ctx;
@@ -15,7 +16,8 @@ use super::out::{self, Answer};
 use super::session::{answering, plan, waiting, with_runtime};
 use super::status_view::{StatusRow, counts_down, is_expected, is_healthy, sheet_text, table_text};
 use crate::id::ServerId;
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, ViewWatch};
+use crate::serve::Talk;
 use crate::time::wall;
 use crate::view::ServerView;
 
@@ -51,9 +53,11 @@ pub async fn status(ctx: &Ctx, args: StatusArgs) -> Result<Done, Failure> {
         return Ok(answer.ending(source_exit(ctx)).into());
     }
     #[cfg(unix)]
-    if !args.watch
-        && let Some(answer) = super::control::ask(ctx, "status", SCHEMA, &wanted, args.wait).await?
-    {
+    if args.watch {
+        if let Some(exit) = watch_host(ctx, &wanted).await.transpose() {
+            return streamed(exit);
+        }
+    } else if let Some(answer) = super::control::ask(ctx, "status", SCHEMA, &wanted, args.wait).await? {
         return Ok(answer.into());
     }
     let plan = plan(ctx, &wanted);
@@ -62,10 +66,7 @@ pub async fn status(ctx: &Ctx, args: StatusArgs) -> Result<Done, Failure> {
             tracing::warn!("{warning}");
         }
         let exit = with_runtime(ctx, plan, async |runtime| watch(ctx, runtime).await).await;
-        return match exit {
-            Err(failure) if failure.exit == Exit::Interrupted => Ok(Done::Streamed(Exit::Interrupted)),
-            other => other.map(Done::Streamed),
-        };
+        return streamed(exit);
     }
     let body = async |runtime: &Runtime| {
         let views = match args.wait {
@@ -75,6 +76,14 @@ pub async fn status(ctx: &Ctx, args: StatusArgs) -> Result<Done, Failure> {
         answer(ctx, &views, wanted.first())
     };
     answering(ctx, SCHEMA, plan, body, |failure| failure).await
+}
+
+/// The end of a stream: Ctrl-C is how one ends it, and needs no words.
+pub(super) fn streamed(exit: Result<Exit, Failure>) -> Result<Done, Failure> {
+    match exit {
+        Err(failure) if failure.exit == Exit::Interrupted => Ok(Done::Streamed(Exit::Interrupted)),
+        other => other.map(Done::Streamed),
+    }
 }
 
 pub(super) fn answer(ctx: &Ctx, views: &[ServerView], one: Option<&ServerId>) -> Result<Answer, Failure> {
@@ -111,39 +120,133 @@ fn fleet_text(ctx: &Ctx, views: &[ServerView], style: out::Style) -> String {
 
 /// Shows every change until the reader is gone or Ctrl-C ends it.
 async fn watch(ctx: &Ctx, runtime: &Runtime) -> Result<Exit, Failure> {
-    let mut watch = runtime.watch(&[]);
-    let mut screen = Picture::new(ctx.term.stdout && !ctx.global.json);
-    let mut last = String::new();
+    let mut watching = Watching::new(runtime.watch(&[]));
+    let mut shown = Shown::new(ctx);
     loop {
-        let views = watch.look();
-        let term = ctx.term.resized();
-        let text = match (ctx.global.json, ctx.term.stdout) {
-            (true, _) => json_line(ctx, &views)?,
-            (false, true) => cut(&fleet_text(ctx, &views, term.style()), usize::from(term.height)),
-            (false, false) => table_text(&views, wall(), term.style()),
-        };
-        if text != last && !screen.draw(&text)? {
+        let views = watching.next(shown.is_screen()).await;
+        let text = picture(ctx, &views, ctx.term.resized())?;
+        if !shown.show(text)? {
             return Ok(Exit::Ok);
         }
-        last = text;
-        // Seconds that are counted down are drawn on a screen only: a pipe gets what changed.
-        let now = wall();
-        let ticks = screen.redraw && views.iter().any(|view| counts_down(view, now));
-        tokio::select! {
-            biased;
-            () = watch.changed() => {}
-            () = tokio::time::sleep(TICK), if ticks => {}
-        }
-        // Changes come in bursts; one picture shows them all.
-        tokio::time::sleep(REDRAW_EVERY).await;
     }
 }
 
-fn json_line(ctx: &Ctx, views: &[ServerView]) -> Result<String, Failure> {
-    let healthy = views.iter().all(is_expected);
+/// What a watched status shows of these views: a line of JSON, a table for a screen, or one for a pipe.
+fn picture(ctx: &Ctx, views: &[ServerView], term: out::Terminal) -> Result<String, Failure> {
+    Ok(match ctx.global.json {
+        true => json_line(ctx, views)?,
+        false => fleet_text(ctx, views, term.style()),
+    })
+}
+
+/// The views of servers, each time that something about them changed.
+#[derive(Debug)]
+pub struct Watching {
+    watch: ViewWatch,
+    views: Option<Vec<ServerView>>,
+}
+
+impl Watching {
+    /// Of those that `watch` follows.
+    pub fn new(watch: ViewWatch) -> Self {
+        Self { watch, views: None }
+    }
+
+    /// The first time at once. Seconds that are counted down are a change on a screen only: a pipe gets what
+    /// happened.
+    pub async fn next(&mut self, screen: bool) -> Vec<ServerView> {
+        if let Some(views) = &self.views {
+            let now = wall();
+            let ticks = screen && views.iter().any(|view| counts_down(view, now));
+            tokio::select! {
+                biased;
+                () = self.watch.changed() => {}
+                () = tokio::time::sleep(TICK), if ticks => {}
+            }
+            // Changes come in bursts; one picture shows them all.
+            tokio::time::sleep(REDRAW_EVERY).await;
+        }
+        let views = self.watch.look();
+        self.views = Some(views.clone());
+        views
+    }
+}
+
+/// Where a watched status is shown.
+#[derive(Debug)]
+struct Shown {
+    screen: Picture,
+    last: String,
+}
+
+impl Shown {
+    fn new(ctx: &Ctx) -> Self {
+        Self { screen: Picture::new(ctx.term.stdout && !ctx.global.json), last: String::new() }
+    }
+
+    fn is_screen(&self) -> bool {
+        self.screen.redraw
+    }
+
+    /// Shows what is another picture than the last; `false` when the reader is gone.
+    fn show(&mut self, text: String) -> Result<bool, Failure> {
+        if text == self.last {
+            return Ok(true);
+        }
+        self.last = text;
+        if !self.is_screen() {
+            return self.screen.draw(&self.last);
+        }
+        let height = usize::from(out::Terminal::detect(true).height);
+        self.screen.draw(&cut(&self.last, height))
+    }
+}
+
+/// Watches the servers of the running host; `None` when none runs, or it has no client.
+#[cfg(unix)]
+async fn watch_host(ctx: &Ctx, wanted: &[ServerId]) -> Result<Option<Exit>, Failure> {
+    let mut shown = Shown::new(ctx);
+    let mut piece = |json: &RawValue, human: &str| {
+        if !ctx.global.json {
+            return shown.show(human.to_owned());
+        }
+        let answer = Answer { data: json.to_owned(), ..Answer::new(SCHEMA, &(), "")? };
+        shown.show(out::answer_text(&answer, true, out::Style::PLAIN).stdout)
+    };
+    super::control::follow(ctx, "watch", wanted, None, &mut piece).await
+}
+
+/// The same at the host: sends each picture until the process that asked, or the host, is gone.
+pub async fn send(ctx: &Ctx, mut watching: Watching, talk: &Talk) {
+    let (mut last, is_screen) = (String::new(), ctx.term.stdout && !ctx.global.json);
+    loop {
+        let views = watching.next(is_screen).await;
+        let width = talk.width().unwrap_or(ctx.term.width);
+        let Ok(Answer { data, human, .. }) = watched(ctx, &views, width) else { return };
+        let text = if ctx.global.json { data.get() } else { &human };
+        if text != last {
+            text.clone_into(&mut last);
+            if !talk.piece(data, human).await {
+                return;
+            }
+        }
+    }
+}
+
+fn watched(ctx: &Ctx, views: &[ServerView], width: u16) -> Result<Answer, Failure> {
+    let term = out::Terminal { width, ..ctx.term };
+    let view = fleet_view(ctx, views);
+    Answer::new(SCHEMA, &view, if ctx.global.json { String::new() } else { picture(ctx, views, term)? })
+}
+
+fn fleet_view(ctx: &Ctx, views: &[ServerView]) -> StatusView {
     let mode = ctx.loaded.settings.mode.as_str();
-    let view = StatusView { healthy, mode, servers: views.iter().map(StatusRow::from).collect() };
-    let answer = Answer::new(SCHEMA, &view, "")?;
+    let healthy = views.iter().all(is_expected);
+    StatusView { healthy, mode, servers: views.iter().map(StatusRow::from).collect() }
+}
+
+fn json_line(ctx: &Ctx, views: &[ServerView]) -> Result<String, Failure> {
+    let answer = Answer::new(SCHEMA, &fleet_view(ctx, views), "")?;
     Ok(out::answer_text(&answer, true, out::Style::PLAIN).stdout)
 }
 

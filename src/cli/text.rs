@@ -124,6 +124,13 @@ pub fn indent(text: &str, by: &str) -> String {
     out
 }
 
+/// The lines of a text that say something; one that is written over and over, as a bar, is its last state.
+pub fn lines(text: &str) -> Vec<String> {
+    let said = text.split('\n').map(|line| line.trim_end_matches('\r'));
+    let last = said.map(|line| line.rsplit('\r').next().unwrap_or_default());
+    last.filter(|line| !line.trim().is_empty()).map(str::to_owned).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,6 +8,7 @@ use super::Done;
 use super::ctx::Ctx;
 use super::exit::Exit;
 use super::failure::Failure;
+use super::far::{self, Work, ms};
 use super::list_args::WhyArgs;
 use super::out::Answer;
 use super::session::{answering, plan, waiting};
@@ -28,25 +29,41 @@ const NEXT_START_MAX: Duration = Duration::from_secs(10);
 /// `why S [TOOL]`
 pub async fn why(ctx: &Ctx, args: WhyArgs) -> Result<Done, Failure> {
     let server = ctx.entry(&args.server)?.id.clone();
+    let work = Work::Why { server: server.clone(), tool: args.tool.clone(), within_ms: ms(args.wait) };
+    if let Some(answer) = far::using(ctx, SCHEMA, Some(&server), &work).await? {
+        return Ok(answer.into());
+    }
     let plan = plan(ctx, std::slice::from_ref(&server));
-    let gate = plan.gate.clone();
-    let body = async |runtime: &Runtime| {
-        let view = watched(ctx, runtime, &server, args.wait).await?;
-        let tool = match &args.tool {
-            Some(name) => {
-                let entry = ctx.entry(&args.server)?;
-                let asked = why_tool::Asked { entry, view: &view, name, mode: gate.mode, rules: &gate.rules };
-                Some(why_tool::look(ctx, &runtime.catalog(), &asked)?)
-            }
-            None => None,
-        };
-        answer(ctx, &view, tool, wall())
-    };
+    let body = async |runtime: &Runtime| look(ctx, runtime, &server, args.tool.as_deref(), args.wait).await;
     let name = |failure: Failure| match &args.tool {
         Some(tool) => failure.on(&args.server).about(tool),
         None => failure.on(&args.server),
     };
     answering(ctx, SCHEMA, plan, body, name).await
+}
+
+/// The account of one server, and of one of its tools.
+pub async fn look(
+    ctx: &Ctx,
+    runtime: &Runtime,
+    server: &ServerId,
+    tool: Option<&str>,
+    wait: Option<Duration>,
+) -> Result<Answer, Failure> {
+    if ctx.far.is_some() {
+        far::wake(runtime, server);
+    }
+    let view = watched(ctx, runtime, server, wait).await?;
+    let tool = match tool {
+        Some(name) => {
+            let entry = ctx.entry(server.as_str())?;
+            let (mode, rules) = (ctx.loaded.settings.mode, &ctx.loaded.rules);
+            let asked = why_tool::Asked { entry, view: &view, name, mode, rules };
+            Some(why_tool::look(ctx, &far::catalog(ctx, runtime), &asked)?)
+        }
+        None => None,
+    };
+    answer(ctx, &view, tool, wall())
 }
 
 fn answer(ctx: &Ctx, view: &ServerView, tool: Option<ToolView>, now: SystemTime) -> Result<Answer, Failure> {

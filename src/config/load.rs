@@ -32,6 +32,7 @@ use super::host::HostSettings;
 use super::issue::{Issue, IssueCode, Severity};
 use super::merge::{self, Merge};
 use super::spec::{Scope, SecretText, ServerSet, Source};
+use super::switch;
 use super::validate::Context;
 use crate::config::rules::AllowRules;
 use crate::store::{self, FILE_BYTES_MAX};
@@ -151,6 +152,8 @@ pub struct Loaded {
     pub project_root: PathBuf,
     /// The key of `web_search`, expanded; `None` when there is none, or it can't be had.
     pub search_key: Option<SecretText>,
+    /// All servers are turned off for good.
+    pub off: Option<switch::Off>,
     /// Callboard's own folder; without one nothing of the user's is read or written.
     pub home: Result<PathBuf, NoHome>,
 }
@@ -203,6 +206,10 @@ pub fn load(options: &LoadOptions) -> Loaded {
     permits::spawning(&mut servers, &definitions, context);
     let sources = permits::Known { definitions: &definitions, all: options.project && !options.strict };
     let rules = permits::rules(&mut servers, home, &project_root, sources);
+    let off = home.and_then(switch::read);
+    if let Some(off) = &off {
+        off.apply(&mut servers);
+    }
     Loaded {
         servers,
         rules,
@@ -213,6 +220,7 @@ pub fn load(options: &LoadOptions) -> Loaded {
         files,
         project_root,
         search_key,
+        off,
         home: found,
     }
 }

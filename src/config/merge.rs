@@ -145,6 +145,7 @@ impl<'a> Judged<'a> {
             label: self.raw.label,
             description: self.raw.description,
             required: self.raw.required,
+            down: None,
         }
     }
 

@@ -38,6 +38,7 @@ pub mod serve;
 pub mod spawn;
 pub mod spec;
 pub mod suggest;
+pub mod switch;
 pub mod validate;
 
 #[cfg(test)]

@@ -154,6 +154,17 @@ pub struct Entry {
     pub description: Option<String>,
     /// `required`: the host is not healthy while this server is not usable.
     pub required: bool,
+    /// What holds it down although the configuration lets it run.
+    pub down: Option<Down>,
+}
+
+/// Why an entry is held down, and what lets it go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Down {
+    /// The reason, for people.
+    pub why: Arc<str>,
+    /// The command that lets it go.
+    pub fix: Arc<str>,
 }
 
 /// What can be done with an entry.

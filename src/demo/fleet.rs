@@ -40,6 +40,7 @@ fn entry(name: &str, program: &Path) -> Entry {
         label: None,
         description: None,
         required: false,
+        down: None,
         state: EntryState::Ready(Arc::new(spec)),
     }
 }

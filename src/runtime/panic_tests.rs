@@ -133,6 +133,7 @@ fn entry(name: &str) -> Entry {
         label: None,
         description: None,
         required: false,
+        down: None,
         state: EntryState::Ready(Arc::new(spec)),
     }
 }

@@ -11,7 +11,8 @@ use tokio::sync::mpsc;
 
 use super::asks::Answered;
 use super::client::Client;
-use super::host::Host;
+use super::host::{Host, locked};
+use super::visitor::{self, Request};
 use crate::actors::approvals::ApprovalsRef;
 use crate::config::serve::ServeApproval;
 use crate::policy::approve::{Answer, Notice, PENDING_MAX, Prompt, RequestId};
@@ -39,6 +40,13 @@ pub(super) async fn attend(host: Weak<Host>, desk: ApprovalsRef) {
                         let Some(host) = host.upgrade() else { return };
                         match decide(&host, &prompt) {
                             Decide::At(answer) => listener.answer(prompt.id, answer),
+                            Decide::Visitor(way) => {
+                                let (id, said) = (prompt.id, said.clone());
+                                let asking = async move {
+                                    let _ = said.send((id, visitor::ask(way, prompt).await)).await;
+                                };
+                                open.insert(id, task::spawn(asking));
+                            }
                             Decide::Ask(client) => {
                                 let (id, said) = (prompt.id, said.clone());
                                 let asking = async move {
@@ -66,9 +74,15 @@ pub(super) async fn attend(host: Weak<Host>, desk: ApprovalsRef) {
 enum Decide {
     At(Answer),
     Ask(Arc<Client>),
+    /// The user at the terminal of a command.
+    Visitor(mpsc::Sender<Request>),
 }
 
 fn decide(host: &Arc<Host>, prompt: &Prompt) -> Decide {
+    // No program stands between a command and its user: what clients do themselves, nobody does here.
+    if let Some(visit) = locked(&host.visits).get(&prompt.session) {
+        return visit.way.clone().map_or(Decide::At(Answer::Deny), Decide::Visitor);
+    }
     let client = host.client(prompt.session);
     let settings = client.as_ref().map_or_else(|| host.whole(), |client| client.pane());
     if settings.part.settings.approval == ServeApproval::Client {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use futures_util::future::BoxFuture;
-use tokio::sync::{Notify, RwLock, watch};
+use tokio::sync::{Notify, RwLock, RwLockReadGuard, watch};
 
 use super::caller::{Caller, ClientEra, Identity};
 use super::client::{Client, Leave};
@@ -15,6 +15,7 @@ use super::rounds::{self, Parked};
 use super::subscriptions::Follows;
 use super::tasks::Owners;
 use super::view::View;
+use super::visitor::Visit;
 use super::{approve, notes};
 use crate::actors::approvals::ApprovalsRef;
 use crate::actors::frontend::FrontendRef;
@@ -94,6 +95,8 @@ pub struct Host {
     builtins: Builtins,
     pub(super) started: Monotonic,
     clients: Mutex<BTreeMap<SessionId, Arc<Client>>>,
+    /// Commands of the user that use the servers.
+    pub(super) visits: Mutex<BTreeMap<SessionId, Visit>>,
     schemas: Mutex<SchemaCache>,
     /// Calls that wait for their clients to come back.
     pub(super) parked: Mutex<Park<Parked>>,
@@ -153,6 +156,7 @@ impl Host {
             builtins: plan.builtins,
             started,
             clients: Mutex::default(),
+            visits: Mutex::default(),
             schemas: Mutex::default(),
             parked: Mutex::default(),
             park_changed: Arc::default(),
@@ -272,6 +276,8 @@ impl Host {
         for client in self.clients() {
             client.leave(Leave::Shutdown);
         }
+        let visits = std::mem::take(&mut *locked(&self.visits));
+        drop(visits);
         let tasks = std::mem::take(&mut *locked(&self.tasks));
         drop(tasks);
         let runtime = self.runtime.write().await.take();
@@ -286,6 +292,12 @@ impl Host {
             Some(runtime) => Some(act(runtime).await),
             None => None,
         }
+    }
+
+    /// The servers, which do not end as long as this is held: for no longer than one command, which ends
+    /// when the host does ([`super::Visitor::over`]). `None` when it ends already.
+    pub async fn borrow(&self) -> Option<RwLockReadGuard<'_, Runtime>> {
+        RwLockReadGuard::try_map(self.runtime.read().await, Option::as_ref).ok()
     }
 
     /// Resolves when the core failed in a way that can't be mended.
@@ -317,6 +329,12 @@ impl Host {
         self.approvals.end_session(client.session());
         self.builtins.outputs().forget(client.session());
         self.builtins.guests().leave(client.session());
+    }
+
+    /// Forgets what was approved for a command.
+    pub(super) fn end_visit(&self, session: SessionId) {
+        self.approvals.end_session(session);
+        self.builtins.outputs().forget(session);
     }
 
     /// The way to call, for clients that came by this door.

@@ -27,10 +27,12 @@ pub mod share;
 pub mod sink;
 pub mod stdio;
 mod subscriptions;
+pub mod talk;
 mod tasks;
 mod template;
 pub mod tokens;
 mod view;
+pub mod visitor;
 
 pub use crate::config::serve::{ServeApproval, ServeSettings};
 pub use caller::{Caller, ClientEra, Globs, Identity};
@@ -38,3 +40,5 @@ pub use client::{Client, Leave};
 pub use host::{Host, HostPlan};
 pub use part::{Part, Reach};
 pub use sink::{Outgoing, Outlet, Sink};
+pub use talk::Talk;
+pub use visitor::Visitor;

@@ -15,13 +15,14 @@ use super::asked;
 use super::link::{
     Carrier, ExchangeError, ExchangeFault, LINK_EVENTS_MAX, LinkCounters, LinkEvent, Reply, Stale,
 };
+use super::tap::Tap;
 use super::waiting::{self, Answering};
 use super::{LinkFault, Root};
 use crate::call::Delivery;
 use crate::id::{IdMap, SessionId};
 use crate::wire::envelope::{self, Envelope, EnvelopeError, Response};
 use crate::wire::era::Revision;
-use crate::wire::splice;
+use crate::wire::splice::{self, Parts};
 
 /// Longest piece of a noise line that is kept, in bytes.
 const NOISE_KEPT_MAX: usize = 200;
@@ -66,6 +67,8 @@ pub struct Inbound {
     ended: watch::Sender<Option<LinkFault>>,
     roots: Vec<Root>,
     frame_max: usize,
+    /// Where somebody may listen to what passes.
+    tap: OnceLock<Tap>,
 }
 
 /// The ends of a new receiving side.
@@ -92,6 +95,7 @@ impl Inbound {
             ended: ended_in,
             roots,
             frame_max,
+            tap: OnceLock::new(),
         });
         InboundEnds { inbound, events, ended }
     }
@@ -99,6 +103,24 @@ impl Inbound {
     /// Sets what writes answers that are not there at once. The first one counts.
     pub(crate) fn carried_by(&self, carrier: Weak<dyn Carrier>) {
         let _ = self.carrier.set(carrier);
+    }
+
+    /// Lets somebody listen. The first tap counts.
+    pub(crate) fn tapped(&self, tap: Tap) {
+        let _ = self.tap.set(tap);
+    }
+
+    /// These bytes are about to leave.
+    pub(super) fn passes(&self, parts: &Parts) {
+        if let Some(tap) = self.tap.get() {
+            tap.sent(parts);
+        }
+    }
+
+    fn came(&self, frame: &[u8]) {
+        if let Some(tap) = self.tap.get() {
+            tap.came(frame);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -265,6 +287,7 @@ impl Inbound {
 
     /// Counts a line that is no message.
     pub fn noise(&self, line: &[u8]) {
+        self.came(line);
         let mut state = self.lock();
         state.counters.noise += 1;
         let kept = &line[..line.len().min(NOISE_KEPT_MAX)];
@@ -278,6 +301,7 @@ impl Inbound {
 
     /// The same for a message that came on the stream of one request.
     pub fn accept_on(&self, frame: Bytes, stream: Option<u64>) -> Vec<Bytes> {
+        self.came(&frame);
         let parsed = envelope::parse(&frame);
         if !matches!(parsed, Err(EnvelopeError::NotRpc)) {
             self.lock().heard += 1;

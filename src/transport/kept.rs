@@ -149,6 +149,7 @@ mod tests {
             label: None,
             description: None,
             required: false,
+            down: None,
             state: EntryState::Pending,
         }
     }

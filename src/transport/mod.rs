@@ -23,6 +23,7 @@ mod process;
 pub mod spawns;
 pub mod stderr;
 pub mod stdio;
+pub mod tap;
 pub mod task;
 #[cfg(test)]
 pub(crate) mod testpeer;
@@ -145,6 +146,8 @@ pub struct LinkSettings {
     pub http: http::Client,
     /// The places of those that are being spawned, shared by all servers too.
     pub spawns: spawns::Spawns,
+    /// Where somebody may listen.
+    pub tap: tap::Tap,
 }
 
 /// What we tell servers that their client can, besides roots of our own (`roots` above).
@@ -444,6 +447,7 @@ async fn open(
     settings: &LinkSettings,
 ) -> Result<(Link, mpsc::Receiver<LinkEvent>, CarrierKind), LinkFault> {
     let InboundEnds { inbound, events, ended } = Inbound::open(settings.roots.clone(), settings.frame_max);
+    inbound.tapped(settings.tap.clone());
     let (carrier, kind): (Arc<dyn Carrier>, _) = match connector {
         Connector::Stdio(launch) => {
             (stdio::connect(launch, settings, inbound.clone()).await?, CarrierKind::Pipe)

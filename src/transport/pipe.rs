@@ -178,6 +178,7 @@ pub(super) async fn write_loop(
             if write.id.is_some_and(|id| !inbound.begin_send(id)) {
                 continue;
             }
+            inbound.passes(&write.parts);
             for piece in write.parts.pieces() {
                 if piece.len() > COPY_MAX {
                     flush(&mut out, &mut buffer).await?;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
+use super::tap::Tap;
 use super::turn::Turn;
 
 /// Bytes of stderr that are kept.
@@ -18,7 +19,7 @@ const CHUNK: usize = 8 * 1024;
 
 /// The kept end of one child's stderr. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct StderrRing(Arc<Mutex<Kept>>);
+pub struct StderrRing(Arc<Mutex<Kept>>, Option<Tap>);
 
 #[derive(Debug, Default)]
 struct Kept {
@@ -27,8 +28,18 @@ struct Kept {
 }
 
 impl StderrRing {
+    /// One beside which somebody may listen.
+    pub fn tapped(tap: Tap) -> Self {
+        let ring = Self::default();
+        tap.keeps(ring.clone());
+        Self(ring.0, Some(tap))
+    }
+
     /// Adds a chunk; what no longer fits falls out at the front.
     pub fn push(&self, chunk: &[u8]) {
+        if let Some(tap) = &self.1 {
+            tap.logged(chunk);
+        }
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.total += chunk.len() as u64;
         let chunk = &chunk[chunk.len().saturating_sub(STDERR_KEPT_MAX)..];

@@ -40,7 +40,7 @@ pub(crate) async fn connect(
     widen(&stdin);
     widen(&stdout);
     let (pid, guard_pid) = (process.pid(), process.guard_pid());
-    let ring = StderrRing::default();
+    let ring = StderrRing::tapped(settings.tap.clone());
     let (writer, queue) = PipeWriter::new(inbound.clone());
     let (stop, stop_asked) = mpsc::channel(STOP_ASKS_MAX);
     let (gone_in, gone) = watch::channel(false);

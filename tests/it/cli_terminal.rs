@@ -17,14 +17,14 @@ use crate::cli_home::Home;
 const SILENCE_S_MAX: i64 = 60;
 
 /// A program that runs on a terminal, and the terminal's other end.
-struct Screen {
-    child: Child,
+pub(crate) struct Screen {
+    pub(crate) child: Child,
     master: File,
-    shown: String,
+    pub(crate) shown: String,
 }
 
 impl Screen {
-    fn run(home: &Home, columns: u16, words: &[&str], env: &[(&str, &str)]) -> Self {
+    pub(crate) fn run(home: &Home, columns: u16, words: &[&str], env: &[(&str, &str)]) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
@@ -44,7 +44,7 @@ impl Screen {
     }
 
     /// Reads until that text has appeared.
-    fn until(&mut self, text: &str) -> &mut Self {
+    pub(crate) fn until(&mut self, text: &str) -> &mut Self {
         while !self.shown.contains(text) {
             assert!(self.more(), "{text:?} never appeared:\n{}", self.shown);
         }
@@ -70,13 +70,13 @@ impl Screen {
         }
     }
 
-    fn type_in(&mut self, text: &str) -> &mut Self {
+    pub(crate) fn type_in(&mut self, text: &str) -> &mut Self {
         self.master.write_all(text.as_bytes()).unwrap();
         self
     }
 
     /// Reads to the end: everything shown, and the exit code.
-    fn end(mut self) -> (String, i32) {
+    pub(crate) fn end(mut self) -> (String, i32) {
         while self.more() {}
         let code = self.child.wait().unwrap().code().unwrap_or(-1);
         (self.shown, code)

@@ -88,6 +88,7 @@ fn settings(protocol: ProtocolChoice) -> LinkSettings {
         list_timeout: PATIENCE,
         http: Client::new(),
         spawns: callboard::transport::spawns::Spawns::default(),
+        tap: Default::default(),
     }
 }
 

@@ -67,6 +67,7 @@ mod settings;
 mod settling;
 mod shared_host;
 mod shared_host_parts;
+mod shared_use;
 mod starting;
 mod supervision;
 mod support;

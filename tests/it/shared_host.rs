@@ -77,7 +77,7 @@ impl Client {
         }
     }
 
-    fn tools(&mut self) -> usize {
+    pub(crate) fn tools(&mut self) -> usize {
         self.ask("tools/list", json!({})).unwrap()["result"]["tools"].as_array().unwrap().len()
     }
 

@@ -120,6 +120,7 @@ fn entry(name: &str, state: EntryState) -> Entry {
         label: None,
         description: None,
         required: false,
+        down: None,
         state,
     }
 }

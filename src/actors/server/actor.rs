@@ -19,6 +19,7 @@ use crate::policy::lifecycle::Event;
 use crate::telemetry::Redaction;
 use crate::time::Monotonic;
 use crate::transport::kept::Kept;
+use crate::transport::tap::Tap;
 use crate::transport::{Connector, Declared, LinkFault, Root};
 use crate::view::ServerView;
 use crate::view::history::{StartWhy, What};
@@ -59,6 +60,8 @@ pub(crate) struct ServerArgs {
     pub autostart: Autostart,
     /// The seed of what is random; `None` for one of the process's own.
     pub seed: Option<u64>,
+    /// Where somebody may listen to it. Kept by the supervisor, so it survives this actor.
+    pub tap: Tap,
     /// The HTTP client that all servers share.
     pub http: crate::transport::http::Client,
     /// The places of those that are being spawned.

@@ -105,6 +105,7 @@ impl ServerState {
             list_timeout: self.args.spec.timeouts.list,
             http: self.args.http.clone(),
             spawns: self.args.spawns.clone(),
+            tap: self.args.tap.clone(),
         }
     }
 }

@@ -29,6 +29,7 @@ async fn the_answer_of_a_probe_waits_until_it_is_booked_and_no_other_does() {
         list_timeout: Duration::from_secs(5),
         http: crate::transport::http::Client::new(),
         spawns: crate::transport::spawns::Spawns::default(),
+        tap: Default::default(),
     };
     let connector = Connector::Duplex(peer(&["one"]));
     let connection = connect(&connector, &settings, &Attempt::default()).await.unwrap();

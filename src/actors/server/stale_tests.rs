@@ -36,6 +36,7 @@ fn settings() -> LinkSettings {
         list_timeout: Duration::from_secs(5),
         http: crate::transport::http::Client::new(),
         spawns: crate::transport::spawns::Spawns::default(),
+        tap: Default::default(),
     }
 }
 
@@ -80,6 +81,7 @@ impl Stage {
             kept: None,
             pins: watch::channel(Arc::default()).0,
             autostart: Autostart::ToUse,
+            tap: Default::default(),
             http: crate::transport::http::Client::new(),
             spawns: crate::transport::spawns::Spawns::default(),
         };

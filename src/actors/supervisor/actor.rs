@@ -315,6 +315,9 @@ impl SupervisorState {
             first.kept_from = Some(kept.at);
         }
         let view = watch::channel(first).0;
+        // Who listens goes on listening when an entry is changed.
+        let tap = old.as_ref().and_then(|child| child.args.as_ref()).map(|args| args.tap.clone());
+        let tap = tap.unwrap_or_default();
         let args = match &planned.entry.state {
             EntryState::Ready(spec) => Some(ServerArgs {
                 spec: spec.clone(),
@@ -333,6 +336,7 @@ impl SupervisorState {
                 redactor: redactor.clone(),
                 autostart: planned.autostart,
                 seed: planned.seed,
+                tap,
                 http: self.http.clone(),
                 spawns: self.args.spawns.clone(),
             }),
@@ -422,6 +426,7 @@ impl SupervisorState {
     fn publish(&self) {
         let entries = self.children.iter().map(|(id, child)| {
             let entry = DirectoryEntry {
+                tap: child.args.as_ref().map(|args| args.tap.clone()),
                 server: child.running.as_ref().map(|(_, server)| server.clone()),
                 view: child.view.subscribe(),
                 spec: child.args.as_ref().map(|args| args.spec.clone()),

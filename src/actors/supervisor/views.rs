@@ -15,11 +15,16 @@ pub(crate) fn initial_view(entry: &Entry, autostart: Autostart) -> ServerView {
     let (state, why, fix) = match &entry.state {
         EntryState::Ready(_) if autostart != Autostart::No => (LifeState::Connecting, None, None),
         EntryState::Ready(_) => (LifeState::Dormant, None, None),
-        EntryState::Disabled => (
-            LifeState::Parked(ParkReason::Disabled),
-            Some(format!("turned off in {}", entry.source)),
-            Some(format!("callboard mcp enable {}", shell_word(id.as_str()))),
-        ),
+        EntryState::Disabled => {
+            let (why, fix) = match &entry.down {
+                Some(down) => (down.why.to_string(), down.fix.to_string()),
+                None => (
+                    format!("turned off in {}", entry.source),
+                    format!("callboard mcp enable {}", shell_word(id.as_str())),
+                ),
+            };
+            (LifeState::Parked(ParkReason::Disabled), Some(why), Some(fix))
+        }
         EntryState::Pending => (
             LifeState::Parked(ParkReason::PendingApproval),
             Some(format!(

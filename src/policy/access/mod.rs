@@ -143,12 +143,16 @@ fn usable<'a>(q: &Question<'a>) -> Result<&'a ServerSpec, Box<Refusal>> {
     let word = shell_word(server.as_str());
     let (code, rule, text, fix) = match &q.entry.state {
         EntryState::Ready(spec) => return Ok(spec),
-        EntryState::Disabled => (
-            ErrorCode::Disabled,
-            Rule::Disabled,
-            format!("{server} is turned off in the configuration"),
-            format!("callboard mcp enable {word}"),
-        ),
+        EntryState::Disabled => {
+            let (text, fix) = match &q.entry.down {
+                Some(down) => (format!("{server}: {}", down.why), down.fix.to_string()),
+                None => (
+                    format!("{server} is turned off in the configuration"),
+                    format!("callboard mcp enable {word}"),
+                ),
+            };
+            (ErrorCode::Disabled, Rule::Disabled, text, fix)
+        }
         EntryState::Pending => (
             ErrorCode::PendingApproval,
             Rule::PendingApproval,

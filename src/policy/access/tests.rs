@@ -24,6 +24,7 @@ pub(super) fn entry(state: EntryState) -> Entry {
         label: None,
         description: None,
         required: false,
+        down: None,
     }
 }
 

@@ -26,6 +26,7 @@ fn entry(scope: Scope, hash: &str) -> Entry {
         label: None,
         description: None,
         required: false,
+        down: None,
     }
 }
 

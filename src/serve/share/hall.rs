@@ -11,16 +11,13 @@ use super::hello::{Join, Reply};
 use super::same::{Common, Same, Served, without_servers};
 use super::union::{Member, Union, Wanted};
 use crate::builtins::Builtins;
-use crate::config::spec::Severity;
-use crate::id::{BUILTINS, ServerId, SessionId};
+use crate::config::spec::{Down, Severity, ToolFilter};
+use crate::id::{BUILTINS, ServerId, SessionId, shell_word};
 use crate::serve::client::Client;
 use crate::serve::part::{Part, Reach};
 use crate::serve::{Caller, Host, HostPlan};
 use crate::time::Monotonic;
 use crate::transport::task;
-
-/// What is told as the place where such a server is turned off.
-const BY_HAND: &str = "by hand, in the running host, until `mcp start` or `mcp on`";
 
 /// What a client's configuration comes to.
 #[derive(Debug)]
@@ -69,6 +66,22 @@ struct Held {
     servers: BTreeSet<ServerId>,
 }
 
+impl Held {
+    fn down(&self, server: &ServerId) -> Option<Down> {
+        let (why, fix) = match (self.all, self.servers.contains(server)) {
+            (true, _) => {
+                ("all servers of the running host are turned off by hand", "callboard mcp on".to_owned())
+            }
+            (false, true) => {
+                let fix = format!("callboard mcp start {}", shell_word(server.as_str()));
+                ("stopped by hand in the running host", fix)
+            }
+            (false, false) => return None,
+        };
+        Some(Down { why: why.into(), fix: fix.into() })
+    }
+}
+
 /// One client.
 pub(super) struct Seat {
     pub(super) join: Join,
@@ -89,6 +102,15 @@ pub struct Scene {
     pub own: Vec<ServerId>,
     /// All others.
     pub others: Vec<ServerId>,
+}
+
+/// Servers that a command may use.
+#[derive(Clone, Debug)]
+pub struct Lent {
+    /// The host.
+    pub host: Arc<Host>,
+    /// By the name of its entry, each server, and which of its tools are listed.
+    pub servers: BTreeMap<ServerId, (ServerId, ToolFilter)>,
 }
 
 /// All that runs.
@@ -187,16 +209,18 @@ impl Hall {
         }
     }
 
-    /// The configurations of these clients come to this now.
-    pub(super) fn change(&mut self, changes: Vec<(Member, Planned, Vec<Mark>)>, now: Monotonic) {
+    /// The configurations of these clients come to this now. Returns what of it does not act yet, in words.
+    pub(super) fn change(
+        &mut self,
+        changes: Vec<(Member, Planned, Vec<Mark>)>,
+        now: Monotonic,
+    ) -> BTreeSet<String> {
+        let mut later = BTreeSet::new();
         let mut all = Vec::new();
         for (member, planned, seen) in changes {
             let Some(seat) = self.seats.get_mut(&member) else { continue };
             seat.seen = seen;
             seat.files.clone_from(&planned.files);
-            if self.base.as_ref().is_some_and(|(_, common)| *common != planned.common) {
-                tracing::warn!("changed settings for the whole host count when it is started anew");
-            }
             let issues = &planned.host.runtime.servers.issues;
             if issues.iter().any(|issue| issue.severity == Severity::Error) {
                 let broken: Vec<String> = issues.iter().map(ToString::to_string).collect();
@@ -206,10 +230,24 @@ impl Hall {
                 );
                 continue;
             }
-            seat.part = part_of(&planned);
+            let part = part_of(&planned);
+            if part.settings.rate != seat.part.settings.rate {
+                later.insert("serve.rate: counts for clients that come from now on".to_owned());
+            }
+            if let Some((base, common)) = &self.base {
+                // Said as long as it is so, whoever read the files first.
+                let linger = (part.settings.linger != base.serve.linger).then_some("serve.linger");
+                later.extend(common.differs(&planned.common).into_iter().chain(linger).map(|name| {
+                    format!(
+                        "{name}: one for all clients of a host, so the change counts from the next host on"
+                    )
+                }));
+            }
+            seat.part = part;
             all.push((member, planned.served()));
         }
         self.set(all, now);
+        later
     }
 
     fn set(&mut self, changes: Vec<(Member, Vec<Served>)>, now: Monotonic) {
@@ -289,8 +327,7 @@ impl Hall {
     pub(super) fn plan(&self) -> Option<HostPlan> {
         let (mut plan, _) = self.base.clone()?;
         for (id, served) in &self.served {
-            let held = self.held.all || self.held.servers.contains(id);
-            served.join(&mut plan.runtime, held.then_some(BY_HAND));
+            served.join(&mut plan.runtime, self.held.down(id));
         }
         Some(plan)
     }
@@ -329,6 +366,22 @@ impl Hall {
         let others = all.iter().map(|(id, ..)| (*id).clone());
         let others = others.filter(|id| !own.contains(id) && id.as_str() != BUILTINS).collect();
         Some(Scene { host, own: own.into_iter().collect(), others })
+    }
+
+    /// The servers that these entries lead to; `None` unless all of them run here as they come to.
+    pub(super) fn lent(&self, wanted: &[Wanted<Same>]) -> Option<Lent> {
+        let host = self.host()?.clone();
+        let lent = |one: &Wanted<Same>| {
+            let id = self.union.lent(one)?;
+            let filter = self.served.get(id).map(Served::filter).unwrap_or_default();
+            Some((one.name.clone(), (id.clone(), filter)))
+        };
+        Some(Lent { host, servers: wanted.iter().map(lent).collect::<Option<_>>()? })
+    }
+
+    /// Whether everything is held down.
+    pub(super) fn is_off(&self) -> bool {
+        self.held.all
     }
 
     /// Everything ends: what is to be shut down. Nobody is there any more.

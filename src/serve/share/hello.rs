@@ -8,12 +8,15 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use super::place::VERSION;
+use crate::call::{Delivery, Phase};
 use crate::config::load::{Env, LoadOptions};
+use crate::serve::talk::Said;
 
-/// Longest line, in bytes: an environment can be large.
-pub const LINE_MAX: usize = 8 << 20;
+/// Longest line, in bytes: an environment can be large, and so can the arguments of a call.
+pub const LINE_MAX: usize = 40 << 20;
 
 /// The first line of a client.
 #[derive(Debug, Serialize, Deserialize)]
@@ -108,10 +111,25 @@ pub struct Command {
     pub servers: Vec<String>,
     /// How long to wait at most, where the verb waits.
     pub within_ms: Option<u64>,
-    /// Width of the screen to write for, if it is one.
+    /// What else the verb takes, in a form that the edge on both ends knows.
+    pub args: Option<Box<RawValue>>,
+    /// What the process that asks is attached to.
+    pub screen: Screen,
+}
+
+/// What a process that asks is attached to.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Screen {
+    /// Columns behind its stdout, if that is a screen.
     pub width: Option<u16>,
     /// Whether in colour.
     pub color: bool,
+    /// Columns behind its stderr, if that is a screen.
+    pub width_err: Option<u16>,
+    /// Whether it wants JSON.
+    pub json: bool,
+    /// Whether somebody can be asked.
+    pub asks: bool,
 }
 
 /// The first line of the host.
@@ -130,6 +148,8 @@ pub enum Reply {
         /// Why, for people.
         message: String,
     },
+    /// A word before the end of a command.
+    Says(Said),
     /// What came of a command.
     Did(Deed),
 }
@@ -139,8 +159,8 @@ pub enum Reply {
 pub struct Deed {
     /// What the command's process ends with.
     pub exit: u8,
-    /// The answer as JSON.
-    pub data: String,
+    /// The answer as JSON, byte for byte.
+    pub data: Box<RawValue>,
     /// The same for a person.
     pub human: String,
     /// Doubts worth telling.
@@ -156,10 +176,22 @@ pub struct Failing {
     pub code: String,
     /// Why, for people.
     pub message: String,
+    /// The causes behind it, for scripts.
+    pub detail: Option<String>,
     /// What cures it.
     pub fix: Option<String>,
     /// The server that it is about.
     pub server: Option<String>,
+    /// The tool, resource or prompt.
+    pub tool: Option<String>,
+    /// Where a call ended.
+    pub phase: Option<Phase>,
+    /// What is known about its execution.
+    pub delivery: Option<Delivery>,
+    /// When to try again, if waiting helps.
+    pub retry_after_ms: Option<u64>,
+    /// What the server answered, as sent.
+    pub rpc_error: Option<Box<RawValue>>,
 }
 
 impl Reply {

@@ -2,6 +2,7 @@
 //! their files, and ends itself when the last one is gone. One loop owns the ends; a task for each
 //! connection carries its client.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -12,7 +13,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Mutex, Notify};
 
-use super::hall::{Hall, Hold, Mark, Planned, Scene};
+use super::hall::{Hall, Hold, Lent, Mark, Planned, Scene};
 use super::hello::{Command, Hello, Join, LINE_MAX, Reply, Wants};
 use super::place::{Claim, Place, is_ours};
 use super::same::Same;
@@ -22,6 +23,7 @@ use crate::id::{ServerId, SessionId};
 use crate::runtime::{Applied, rules_of};
 use crate::serve::client::{Client, Leave};
 use crate::serve::host::Bind;
+use crate::serve::talk::{self, Talk};
 use crate::serve::{ClientEra, Host, stdio};
 use crate::time::Monotonic;
 use crate::transport::task;
@@ -46,7 +48,7 @@ pub trait Plans: Send + Sync + 'static {
     /// The refusal that the client is told.
     fn plan(&self, join: &Join, builtins: &Builtins) -> Result<Planned, Box<Reply>>;
     /// Does one thing with what runs.
-    fn act<'a>(&'a self, keeper: &'a Arc<Keeper>, command: Command) -> Doing<'a>;
+    fn act<'a>(&'a self, keeper: &'a Arc<Keeper>, command: Command, talk: Talk) -> Doing<'a>;
 }
 
 /// The host of a user.
@@ -162,15 +164,17 @@ impl Keeper {
         read.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
         let hello: Hello = serde_json::from_slice(&line)?;
         drop(line);
-        let mut stream = stream.into_inner();
         if let Some(misfit) = hello.misfit(self.place.home()) {
-            return say(&mut stream, &misfit).await;
+            return say(&mut stream.into_inner(), &misfit).await;
         }
         match hello.wants {
-            Wants::Join(join) => self.join(stream, join).await,
+            Wants::Join(join) => self.join(stream.into_inner(), join).await,
             Wants::Command(command) => {
-                let reply = self.plans.act(self, command).await;
-                say(&mut stream, &reply).await
+                let (talk, carried) = Talk::pair();
+                let act = self.plans.act(self, command, talk);
+                // It may have said more already.
+                let (input, output) = tokio::io::split(stream);
+                talk::hold(input, output, carried, act, Reply::Says).await
             }
         }
     }
@@ -317,6 +321,16 @@ impl Keeper {
         self.hall.lock().await.scene(wanted)
     }
 
+    /// The servers that these entries lead to, lent to a command of somebody to whom they come to the same.
+    pub async fn lent(&self, wanted: &[Wanted<Same>]) -> Option<Lent> {
+        self.hall.lock().await.lent(wanted)
+    }
+
+    /// Whether all servers are held down by hand.
+    pub async fn is_off(&self) -> bool {
+        self.hall.lock().await.is_off()
+    }
+
     /// Changes what is held down.
     pub async fn hold(self: &Arc<Self>, hold: Hold, servers: &[ServerId]) {
         let mut hall = self.hall.lock().await;
@@ -344,10 +358,10 @@ impl Keeper {
         }
     }
 
-    /// Reads the files of all clients again.
-    pub async fn reload(self: &Arc<Self>) {
+    /// Reads the files of all clients again. Returns what of them does not act yet, in words.
+    pub async fn reload(self: &Arc<Self>) -> BTreeSet<String> {
         let all: Vec<Member> = self.hall.lock().await.seats().map(|(member, _)| member).collect();
-        self.reread(&all).await;
+        self.reread(&all).await
     }
 
     /// Looks whether files changed, and reads the configurations of those clients again.
@@ -370,7 +384,7 @@ impl Keeper {
 
     /// Makes what these clients have equal to what their files say now. What is the same as before, for
     /// them and for all others, does not notice.
-    async fn reread(self: &Arc<Self>, members: &[Member]) {
+    async fn reread(self: &Arc<Self>, members: &[Member]) -> BTreeSet<String> {
         let (joins, builtins): (Vec<(Member, Join)>, Builtins) = {
             let hall = self.hall.lock().await;
             let meant = hall.seats().filter(|(member, _)| members.contains(member));
@@ -384,11 +398,15 @@ impl Keeper {
             }
         }
         let mut hall = self.hall.lock().await;
-        hall.change(changes, Monotonic::now());
+        let later = hall.change(changes, Monotonic::now());
+        for what in &later {
+            tracing::warn!("a changed setting does not act yet: {what}");
+        }
         tracing::info!(clients = members.len(), "configurations were read again");
         self.applied(hall).await;
         // What it comes to now: somebody may have changed it once more.
         self.part_anew(members).await;
+        later
     }
 }
 

@@ -13,8 +13,8 @@ pub mod place;
 mod same;
 mod union;
 
-pub use hall::{Hold, Planned, Scene};
-pub use hello::{Command, Deed, Failing, Hello, Join, Reply, Wants};
+pub use hall::{Hold, Lent, Planned, Scene};
+pub use hello::{Command, Deed, Failing, Hello, Join, Reply, Screen, Wants};
 pub use keeper::{Keeper, Plans};
 pub use place::Place;
 pub use same::{Common, Same, Served};

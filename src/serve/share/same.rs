@@ -11,7 +11,7 @@ use super::union::Wanted;
 use crate::config::child_env::child_env;
 use crate::config::host::{AuditMode, HostSettings};
 use crate::config::spec::{
-    Entry, EntryState, NamingStyle, Scope, SecretText, ServerSpec, Sharing, ToolFilter,
+    Down, Entry, EntryState, NamingStyle, Scope, SecretText, ServerSpec, Sharing, ToolFilter,
 };
 use crate::id::ServerId;
 use crate::runtime::{RuntimePlan, Surroundings};
@@ -153,12 +153,11 @@ impl Served {
         }
     }
 
-    /// Adds it to the plan of all servers; one that is held (`by`, where that is told) does not run.
-    pub fn join(&self, plan: &mut RuntimePlan, held: Option<&str>) {
+    /// Adds it to the plan of all servers; one that is held down does not run.
+    pub fn join(&self, plan: &mut RuntimePlan, down: Option<Down>) {
         let mut entry = self.entry.clone();
-        if let (Some(by), EntryState::Ready(_)) = (held, &entry.state) {
-            entry.state = EntryState::Disabled;
-            entry.source.origin = Arc::from(by);
+        if down.is_some() && matches!(entry.state, EntryState::Ready(_)) {
+            (entry.state, entry.down) = (EntryState::Disabled, down);
         }
         let id = entry.id.clone();
         if let Some(place) = &mut plan.gate.place {
@@ -193,6 +192,20 @@ impl Common {
             spawns_max: settings.spawns_max,
             approval_expires: settings.approval_expires,
         }
+    }
+}
+
+impl Common {
+    /// The settings in which another one differs, by name.
+    pub fn differs(&self, other: &Self) -> Vec<&'static str> {
+        let all = [
+            ("audit.mode", self.audit != other.audit),
+            ("audit.file_max", self.audit_file_max != other.audit_file_max),
+            ("limits.in_flight_max", self.in_flight_max != other.in_flight_max),
+            ("limits.spawns_max", self.spawns_max != other.spawns_max),
+            ("approval.expires", self.approval_expires != other.approval_expires),
+        ];
+        all.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
     }
 }
 

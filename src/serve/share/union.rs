@@ -183,6 +183,13 @@ impl<K: PartialEq + Clone> Union<K> {
         self.instances.iter().map(|(id, at)| (id, &at.name, &at.key))
     }
 
+    /// The instance that an entry comes to for somebody who is no client, unless it is for one client only.
+    pub fn lent(&self, wanted: &Wanted<K>) -> Option<&ServerId> {
+        let fits =
+            |at: &Instance<K>| !at.alone && !wanted.alone && at.name == wanted.name && at.key == wanted.key;
+        self.instances.iter().find(|(_, at)| fits(at)).map(|(id, _)| id)
+    }
+
     /// What a client's names lead to; nothing else can be reached by it.
     pub fn leads(&self, member: Member) -> Option<&BTreeMap<ServerId, ServerId>> {
         self.members.get(&member)

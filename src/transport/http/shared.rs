@@ -148,6 +148,7 @@ impl Shared {
         message: &Parts,
         mark: Option<&SentMark>,
     ) -> Result<Response, Miss> {
+        self.inbound.passes(message);
         let mut headers = self.target.post_headers();
         head.write(&mut headers);
         self.exchange(&Method::POST, headers, Some((message, mark))).await

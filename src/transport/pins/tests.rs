@@ -23,6 +23,7 @@ fn entry(scope: Scope, name: &str) -> Entry {
         label: None,
         description: None,
         required: false,
+        down: None,
         state: EntryState::Pending,
     }
 }

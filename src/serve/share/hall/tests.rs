@@ -48,6 +48,7 @@ fn entry(name: &str, what: u8) -> Entry {
         label: None,
         description: None,
         required: false,
+        down: None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! What makes two entries the same server, and what does not.
 
 use super::*;
-use crate::config::spec::{Source, TransportSpec};
+use crate::config::spec::{Down, Source, TransportSpec};
 
 fn entry(scope: Scope, command: &str, sharing: Sharing) -> Entry {
     let (args, env) = (Vec::new(), Vec::new());
@@ -20,6 +20,7 @@ fn entry(scope: Scope, command: &str, sharing: Sharing) -> Entry {
         label: None,
         description: None,
         required: false,
+        down: None,
     }
 }
 
@@ -84,7 +85,8 @@ fn a_server_runs_under_its_id_with_what_its_own_client_has() {
     assert_eq!(all.gate.place.unwrap().servers[&id], (Scope::Project, "/p".into()));
     assert_eq!(all.servers.credentials[&id].len(), 1);
     let mut all = without_servers(&plan);
-    served.join(&mut all, Some("by hand"));
+    let down = Down { why: "by hand".into(), fix: "start it".into() };
+    served.join(&mut all, Some(down.clone()));
     let entry = &all.servers.entries[0];
-    assert!(matches!(entry.state, EntryState::Disabled) && &*entry.source.origin == "by hand");
+    assert!(matches!(entry.state, EntryState::Disabled) && entry.down == Some(down));
 }

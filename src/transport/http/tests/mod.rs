@@ -48,6 +48,7 @@ fn settings(protocol: ProtocolChoice) -> LinkSettings {
         list_timeout: PATIENCE,
         http: Client::new(),
         spawns: crate::transport::spawns::Spawns::default(),
+        tap: Default::default(),
     }
 }
 
