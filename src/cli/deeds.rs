@@ -1,6 +1,7 @@
 //! Floor 5. The verbs that act on a running host, done by that host: what comes of a command, ready to be
 //! shown by the process that asked. Called by `host_process`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ use super::tail::{self, Tail};
 use super::why;
 use crate::config::host::ColorChoice;
 use crate::config::load::{LoadOptions, Loaded};
-use crate::id::ServerId;
+use crate::id::{Generation, ServerId};
 use crate::runtime::Runtime;
 use crate::serve::Host;
 use crate::serve::share::{Command, Deed, Failing, Hold, Keeper, Lent, Reply, Same, Scene, Screen, Wanted};
@@ -229,7 +230,7 @@ async fn deed(
             told(host, &meant, LOOK_MAX, false, false).await
         }
         "restart" | "reconnect" => {
-            host.with(async |runtime| each(runtime, &meant, Runtime::restart_server)).await;
+            restarted(host, &meant).await;
             told(host, &meant, LOOK_MAX, false, false).await
         }
         "reload" => {
@@ -269,6 +270,25 @@ fn each(runtime: &Runtime, meant: &[ServerId], act: impl Fn(&Runtime, &ServerId)
     for server in meant {
         act(runtime, server);
     }
+}
+
+/// Has servers connect afresh, and waits until they are about to, so that nobody is told how they were before.
+async fn restarted(host: &Host, meant: &[ServerId]) {
+    let Some(runtime) = host.borrow().await else { return };
+    let mut watch = runtime.watch(meant);
+    let before: BTreeMap<ServerId, Generation> =
+        watch.look().into_iter().map(|view| (view.id, view.generation)).collect();
+    let begun: Vec<&ServerId> = meant.iter().filter(|server| runtime.restart_server(server)).collect();
+    drop(runtime);
+    let is_anew = |view: &ServerView| {
+        !begun.contains(&&view.id) || before.get(&view.id).is_none_or(|before| view.generation > *before)
+    };
+    let moved = async {
+        while !watch.look().iter().all(is_anew) {
+            watch.changed().await;
+        }
+    };
+    let _ = tokio::time::timeout(LOOK_MAX, moved).await;
 }
 
 /// The servers that were meant, once they have settled or when that time has passed.

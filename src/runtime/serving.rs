@@ -15,6 +15,7 @@ use crate::call::Notice;
 use crate::catalog::merge::Catalog;
 use crate::config::spec::{Rate, ToolFilter};
 use crate::id::{Generation, ServerId};
+use crate::transport::tap::Tap;
 use crate::view::{LifeState, ServerView};
 use crate::wire::era::Revision;
 
@@ -58,6 +59,11 @@ impl Connections {
 }
 
 impl Runtime {
+    /// Where one may listen to what passes between host and server.
+    pub fn tap(&self, server: &ServerId) -> Option<Tap> {
+        self.directory.borrow().entries.get(server).and_then(|entry| entry.tap.clone())
+    }
+
     /// The merged catalogue, to follow.
     pub fn catalog_watch(&self) -> watch::Receiver<Arc<Catalog>> {
         self.catalog.clone()

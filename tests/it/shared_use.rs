@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::Stdio;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::cli_call::{badmcp, interrupt, received};
@@ -193,23 +194,162 @@ async fn a_watched_status_follows_the_running_host_until_ctrl_c_or_its_end() {
     home.run(&["mcp", "stop", "s"]).expect(0);
     while next(&mut lines)["reason"] != "disabled" {}
     screen.until("by hand");
-    let pid = rustix::process::Pid::from_child(&screen.child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let pid = Pid::from_child(&screen.child);
+    kill_process(pid, Signal::INT).unwrap();
     let (shown, code) = screen.end();
     assert!(code == 130 && !shown.contains("error"), "{code}: {shown}");
     interrupt(&child);
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let (mut child, mut lines) = watch();
     next(&mut lines);
-    rustix::process::kill_process(
-        rustix::process::Pid::from_raw(hosts(&home)[0]).unwrap(),
-        rustix::process::Signal::TERM,
-    )
-    .unwrap();
+    kill_process(Pid::from_raw(hosts(&home)[0]).unwrap(), Signal::TERM).unwrap();
     let last = lines.last().unwrap().unwrap();
     let last: Value = serde_json::from_str(&last).unwrap();
     assert_eq!((&last["ok"], &last["error"]["code"]), (&json!(false), &json!("host_gone")));
     assert_eq!(child.wait().unwrap().code(), Some(7));
     drop(client);
+    gone(&home).await;
+}
+
+/// The lines that a command writes, each as JSON, as they come.
+struct Lines(std::process::Child, std::io::Lines<BufReader<std::process::ChildStdout>>);
+
+impl Lines {
+    fn of(home: &Home, words: &[&str]) -> Self {
+        let mut command = home.command(words);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self(child, lines)
+    }
+
+    /// The next one for which `is` holds; the command says so sooner or later, or ends.
+    fn until(&mut self, is: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let line = self.1.next().expect("it ended").unwrap();
+            let json: Value = serde_json::from_str(&line).unwrap();
+            if is(&json["data"]) {
+                return json;
+            }
+        }
+    }
+
+    fn interrupt(mut self) -> Option<i32> {
+        interrupt(&self.0);
+        self.0.wait().unwrap().code()
+    }
+}
+
+#[tokio::test]
+async fn logs_are_followed_line_by_line_also_across_a_restart_of_the_server() {
+    let (home, _) = traced(&["--stderr", "hello from the server"]);
+    let mut client = Client::ready(&home);
+    assert!(client.tools() > 3);
+    until("it is kept", || home.run(&["mcp", "logs", "s"]).stdout.contains("hello from the server")).await;
+    let kept = home.run(&["mcp", "logs", "s", "--json"]).json(0);
+    assert_eq!(kept["data"]["lines"], json!(["hello from the server"]));
+    let mut log = Lines::of(&home, &["mcp", "logs", "s", "-f", "--json"]);
+    let first = log.until(|part| part["kind"] == "stderr");
+    assert_eq!(first["schema"], "callboard.log/1");
+    assert_eq!(
+        (&first["data"]["line"], &first["data"]["server"]),
+        (&json!("hello from the server"), &json!("s"))
+    );
+    home.run(&["mcp", "restart", "s"]).expect(0);
+    log.until(|part| part["line"] == "hello from the server");
+    assert_eq!(log.interrupt(), Some(130));
+    assert_eq!(home.run(&["mcp", "logs", "none", "-f"]).code, 4);
+    assert_eq!(client.leave(), 0);
+    gone(&home).await;
+}
+
+#[tokio::test]
+async fn frames_are_shown_both_ways_without_secrets_and_pass_unchanged() {
+    const CANARY: &str = "canary-0f4c1d9e7b";
+    let home = Home::new();
+    let entry = json!({"command": badmcp(), "env": {"API_TOKEN": CANARY}});
+    home.user(&json!({"mcpServers": {"s": entry}}).to_string());
+    let mut client = Client::ready(&home);
+    assert!(client.tools() > 3);
+    let mut wire = Lines::of(&home, &["mcp", "logs", "s", "--wire", "--json"]);
+    let mut screen = Screen::run(&home, 100, &["mcp", "logs", "s", "--wire"], &[("NO_COLOR", "1")]);
+    let text = format!("a {CANARY} and {CANARY}");
+    let mut call = |text: &str| {
+        let params = json!({"name": "s__echo", "arguments": {"text": text}});
+        client.ask("tools/call", params).unwrap()["result"]["content"][0]["text"].clone()
+    };
+    // Whoever listens may come a moment later.
+    home.run(&["mcp", "allow", "s", "echo"]).expect(0);
+    until("calls run", || call("x") == "x").await;
+    assert_eq!(call(&text), text, "what passes is not touched");
+    let sent = wire
+        .until(|part| part["direction"] == "to_server" && part["frame"].as_str().unwrap().contains(" and "));
+    let came = wire.until(|part| {
+        part["direction"] == "from_server" && part["frame"].as_str().unwrap().contains(" and ")
+    });
+    for part in [&sent["data"], &came["data"]] {
+        let frame = part["frame"].as_str().unwrap();
+        assert!(!frame.contains(CANARY) && frame.contains("[redacted]"), "{frame}");
+        assert_eq!(part["is_cut"], false);
+        assert!(part["size_bytes"].as_u64().is_some_and(|size| size > 40) && part["time"].is_string());
+    }
+    screen.until("→").until("←").until(" and ");
+    assert!(!screen.shown.contains(CANARY), "{}", screen.shown);
+    assert_eq!(wire.interrupt(), Some(130));
+    kill_process(Pid::from_child(&screen.child), Signal::INT).unwrap();
+    assert_eq!(screen.end().1, 130);
+    assert_eq!(client.leave(), 0);
+    gone(&home).await;
+}
+
+#[tokio::test]
+async fn what_is_turned_off_for_good_stays_off_across_hosts_and_without_one() {
+    let home = with_server(&json!({}));
+    assert_eq!(home.run(&["mcp", "off"]).code, 7, "there is nothing to turn off, and nothing is kept");
+    let mut client = Client::ready(&home);
+    assert!(client.tools() > 3);
+    let done = home.run(&["mcp", "off", "--save", "--json"]).json(0);
+    assert_eq!((&done["data"]["all"], &done["data"]["host"]), (&json!("off"), &json!(true)));
+    until("the servers have ended", || servers(&home).is_empty()).await;
+    assert_eq!(client.tools(), 0);
+    assert_eq!(client.leave(), 0);
+    gone(&home).await;
+    let refused = home.run(&["mcp", "call", "s", "echo", "-y", "--json"]).json(5);
+    assert_eq!(
+        (&refused["error"]["code"], &refused["error"]["fix"]),
+        (&json!("disabled"), &json!("callboard mcp on --save"))
+    );
+    for verb in ["list", "status"] {
+        let shown = home.run(&["mcp", verb]);
+        assert!(
+            format!("{}{}", shown.stdout, shown.stderr).contains("all servers are turned off since"),
+            "{shown:?}"
+        );
+    }
+    let mut next = Client::ready(&home);
+    assert_eq!(next.tools(), 0, "a host that comes later goes by it");
+    let on = home.run(&["mcp", "on"]);
+    assert!(on.code == 0 && on.stderr.contains("callboard mcp on --save"), "{on:?}");
+    assert_eq!(next.tools(), 0);
+    home.run(&["mcp", "on", "--save"]).expect(0);
+    home.run(&["mcp", "wait", "--timeout", "60s"]).expect(0);
+    until("all is there again", || next.tools() > 3).await;
+    assert_eq!(next.leave(), 0);
+    gone(&home).await;
+}
+
+#[tokio::test]
+async fn a_setting_that_a_reload_can_not_bring_into_force_is_told() {
+    let home = with_server(&json!({}));
+    let mut client = Client::ready_with(&home, |command| _ = command.env_remove("CALLBOARD_SERVE_LINGER"));
+    assert!(client.tools() > 3);
+    let settings = "[serve]\nlinger = \"90s\"\nnaming = \"mcp_server_tool\"\n[limits]\nin_flight_max = 77\n";
+    std::fs::write(home.home().join("callboard.toml"), settings).unwrap();
+    let told = home.run(&["mcp", "reload", "--json"]).json(0)["warnings"].to_string();
+    for part in ["serve.linger", "limits.in_flight_max", "next host"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert!(!told.contains("naming"), "that acts: {told}");
+    drop(client);
+    kill_process(Pid::from_raw(hosts(&home)[0]).unwrap(), Signal::TERM).unwrap();
     gone(&home).await;
 }

@@ -221,9 +221,6 @@ impl Hall {
             let Some(seat) = self.seats.get_mut(&member) else { continue };
             seat.seen = seen;
             seat.files.clone_from(&planned.files);
-            if self.base.as_ref().is_some_and(|(_, common)| *common != planned.common) {
-                tracing::warn!("changed settings for the whole host count when it is started anew");
-            }
             let issues = &planned.host.runtime.servers.issues;
             if issues.iter().any(|issue| issue.severity == Severity::Error) {
                 let broken: Vec<String> = issues.iter().map(ToString::to_string).collect();
@@ -234,17 +231,18 @@ impl Hall {
                 continue;
             }
             let part = part_of(&planned);
-            if part.settings.linger != seat.part.settings.linger {
-                later.insert("serve.linger: counts from the next host on".to_owned());
-            }
             if part.settings.rate != seat.part.settings.rate {
                 later.insert("serve.rate: counts for clients that come from now on".to_owned());
             }
-            let common = self.base.as_ref().map(|(_, common)| common);
-            let names = common.map(|common| common.differs(&planned.common)).unwrap_or_default();
-            later.extend(names.into_iter().map(|name| {
-                format!("{name}: one for all clients of a host, so it counts from the next host on")
-            }));
+            if let Some((base, common)) = &self.base {
+                // Said as long as it is so, whoever read the files first.
+                let linger = (part.settings.linger != base.serve.linger).then_some("serve.linger");
+                later.extend(common.differs(&planned.common).into_iter().chain(linger).map(|name| {
+                    format!(
+                        "{name}: one for all clients of a host, so the change counts from the next host on"
+                    )
+                }));
+            }
             seat.part = part;
             all.push((member, planned.served()));
         }

@@ -19,7 +19,6 @@ async fn held<F: Future<Output = serde_json::Value>>(
     let (input, output) = tokio::io::split(near);
     let (talk, carried) = Talk::pair();
     let holding = hold(input, output, carried, act(talk), |said| json!({ "said": said }));
-    // Whoever carries a talk lets go of the stream at its end.
     let (ended, ()) = tokio::join!(holding, other(BufReader::new(far)));
     ended
 }
