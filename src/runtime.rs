@@ -54,7 +54,6 @@ use crate::transport::guard::{self, Guarding};
 use crate::transport::kept::{self, KeptAll};
 use crate::transport::memory::{self, Revisions};
 use crate::transport::spawns::{SPAWNS_MAX, Spawns};
-use crate::transport::tap::Tap;
 use crate::transport::task;
 use crate::transport::{Declared, DuplexPeer};
 use crate::view::ServerView;
@@ -396,11 +395,6 @@ impl Runtime {
         let directory = self.directory.borrow();
         let pins = directory.entries.get(server).and_then(|entry| entry.pins.as_ref());
         pins.map(|pins| pins.borrow().clone()).unwrap_or_default()
-    }
-
-    /// Where one may listen to what passes between host and server.
-    pub fn tap(&self, server: &ServerId) -> Option<Tap> {
-        self.directory.borrow().entries.get(server).and_then(|entry| entry.tap.clone())
     }
 
     /// The directory, for those who follow single servers.
