@@ -10,6 +10,14 @@ fn question() -> Asking {
     Asking { number: 0, head, line, whole: None, can_keep: true }
 }
 
+/// What is written.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Word {
+    Said(Said),
+    Done(serde_json::Value),
+}
+
 /// What the other side reads, and how the talk ended.
 async fn held<F: Future<Output = serde_json::Value>>(
     act: impl FnOnce(Talk) -> F,
@@ -18,7 +26,8 @@ async fn held<F: Future<Output = serde_json::Value>>(
     let (near, far) = tokio::io::duplex(64);
     let (input, output) = tokio::io::split(near);
     let (talk, carried) = Talk::pair();
-    let holding = hold(input, output, carried, act(talk), |said| json!({ "said": said }));
+    let act = act(talk);
+    let holding = hold(input, output, carried, async { Word::Done(act.await) }, Word::Said);
     let (ended, ()) = tokio::join!(holding, other(BufReader::new(far)));
     ended
 }
@@ -47,7 +56,7 @@ async fn what_is_said_comes_in_order_and_the_outcome_last() {
         let mut line = String::new();
         other.read_line(&mut line).await.unwrap();
         assert_eq!(line, "{\"said\":{\"piece\":[{\"n\":1.00},\"one\"]}}\n", "byte for byte");
-        assert_eq!(next(&mut other).await, json!("done"));
+        assert_eq!(next(&mut other).await, json!({"done": "done"}));
     });
     ended.await.unwrap();
 }
@@ -65,7 +74,7 @@ async fn a_question_takes_its_own_answer_and_one_that_is_given_up_is_withdrawn()
         assert_eq!(next(&mut other).await["said"]["ask"]["number"], 2);
         say(&mut other, Heard::Answer(1, Decided::Always)).await;
         say(&mut other, Heard::Answer(2, Decided::Once)).await;
-        assert_eq!(next(&mut other).await, json!("once"), "late answers are answers to nothing");
+        assert_eq!(next(&mut other).await, json!({"done": "once"}), "late answers are answers to nothing");
     });
     ended.await.unwrap();
 }
@@ -100,7 +109,7 @@ async fn whoever_gives_up_hears_what_came_of_it() {
     let ended = held(act, async |mut other| {
         say(&mut other, Heard::Width(33)).await;
         say(&mut other, Heard::GiveUp).await;
-        assert_eq!(next(&mut other).await, json!(33));
+        assert_eq!(next(&mut other).await, json!({"done": 33}));
     });
     ended.await.unwrap();
 }
