@@ -30,7 +30,7 @@ use tokio::sync::{Notify, broadcast, watch};
 use crate::actors::approvals::{ApprovalsRef, Gate, RulePlace};
 use crate::actors::audit::AuditRef;
 use crate::actors::directory::Directory;
-use crate::actors::frontend::FrontendRef;
+use crate::actors::frontend::{FrontendRef, Lane};
 use crate::actors::registry::{RegistryArgs, RegistryRef};
 use crate::actors::root::{self, Offices, RootArgs, RootMsg};
 use crate::actors::supervisor::SupervisorRef;
@@ -299,7 +299,8 @@ impl Runtime {
         let (root, offices) = root::open(args).await.map_err(StartError)?;
         let Offices { frontend, approvals, supervisor, registry } = offices;
         let (outbound, guarded) = watch::channel(Arc::default());
-        let frontend = FrontendRef::new(frontend, plan.in_flight_max, guarded, audit.clone());
+        let lane = Lane { catalog: catalog.clone(), directory: directory.clone(), gate: gate.clone() };
+        let frontend = FrontendRef::new(frontend, plan.in_flight_max, guarded, audit.clone()).straight(lane);
         let rule_watch =
             plan.gate.place.clone().map(|place| RuleWatch::start(place, approvals.clone(), reread));
         let approvals = ApprovalsRef::new(approvals);

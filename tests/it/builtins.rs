@@ -151,8 +151,8 @@ async fn a_write_needs_the_setting_the_policy_and_the_paths() {
 #[tokio::test(start_paused = true)]
 async fn a_session_gets_its_own_last_output_whatever_it_claims_to_be() {
     let (runtime, builtins) = Place::new("").start(Fleet::default()).await;
-    builtins.outputs().keep(SessionId(1), "s", "echo", br#"{"content":"one"}"#);
-    builtins.outputs().keep(SessionId(2), "s", "echo", br#"{"content":"two"}"#);
+    builtins.outputs().keep(SessionId(1), "s", "echo", &bytes::Bytes::from_static(br#"{"content":"one"}"#));
+    builtins.outputs().keep(SessionId(2), "s", "echo", &bytes::Bytes::from_static(br#"{"content":"two"}"#));
     let mine = use_tool(&runtime, "last_output", json!({})).await.unwrap();
     assert_eq!(mine["text"], r#"{"content":"one"}"#);
     let mut forged = request(BUILTINS, "last_output", r#"{"arguments":{},"_meta":{"callboard/session":2}}"#);
@@ -179,7 +179,7 @@ async fn a_session_that_sees_only_a_part_is_told_of_that_part() {
     assert!(!all.to_string().contains("mcp__s__"), "{all}");
     let hidden = use_tool(&runtime, "describe_tool", json!({"name": "mcp__s__echo"})).await.unwrap_err();
     assert_eq!(hidden, "there is no tool \"mcp__s__echo\"; did you mean mcp__t__echo?");
-    builtins.outputs().keep(SessionId(9), "t", "echo", br#"{"content":"nine"}"#);
+    builtins.outputs().keep(SessionId(9), "t", "echo", &bytes::Bytes::from_static(br#"{"content":"nine"}"#));
     let last = use_tool(&runtime, "last_output", json!({})).await.unwrap();
     assert_eq!(last["text"], r#"{"content":"nine"}"#, "kept for the identity");
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::config::host::HostSettings;
@@ -34,6 +34,18 @@ pub struct Gate {
     pub expires: Duration,
     /// Takes secrets out of what a person is shown.
     pub redaction: Redaction,
+    /// All rules, as soon as somebody asked for them.
+    pub all: AllRules,
+}
+
+/// Rules that were put together. A clone has none: its gate may get others.
+#[derive(Debug, Default)]
+pub struct AllRules(OnceLock<AllowRules>);
+
+impl Clone for AllRules {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
 }
 
 impl Default for Gate {
@@ -46,6 +58,7 @@ impl Default for Gate {
             place: None,
             expires: settings.approval_expires,
             redaction: Redaction::default(),
+            all: AllRules::default(),
         }
     }
 }
@@ -63,10 +76,12 @@ impl fmt::Debug for Gate {
 }
 
 impl Gate {
-    /// All allow rules in force.
-    pub fn all_rules(&self) -> AllowRules {
-        let mut rules = AllowRules::clone(&self.rules);
-        rules.extend(&self.of_run);
-        rules
+    /// All allow rules in force, put together once for each gate that is published.
+    pub fn all_rules(&self) -> &AllowRules {
+        self.all.0.get_or_init(|| {
+            let mut rules = AllowRules::clone(&self.rules);
+            rules.extend(&self.of_run);
+            rules
+        })
     }
 }

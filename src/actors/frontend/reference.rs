@@ -9,6 +9,7 @@ use bytes::Bytes;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::actor::FrontendMsg;
+use super::lane::Lane;
 use crate::actors::audit::{AuditRef, Passage};
 use crate::actors::root::Seat;
 use crate::actors::server::msg::{Ear, Submission};
@@ -24,6 +25,7 @@ use crate::wire::era::Era;
 #[derive(Clone, Debug)]
 pub struct FrontendRef {
     actor: Seat<FrontendMsg>,
+    lane: Option<Lane>,
     /// Permits are taken before the mailbox: mailboxes have no bound of their own.
     admission: Arc<Semaphore>,
     in_flight_max: usize,
@@ -46,6 +48,7 @@ impl FrontendRef {
         let admission = Arc::new(Semaphore::new(in_flight_max));
         Self {
             actor,
+            lane: None,
             admission,
             in_flight_max,
             outbound,
@@ -55,6 +58,13 @@ impl FrontendRef {
             era: None,
             mode: None,
         }
+    }
+
+    /// The same with a straight way for calls that nothing stands in the way of.
+    #[must_use]
+    pub(crate) fn straight(mut self, lane: Lane) -> Self {
+        self.lane = Some(lane);
+        self
     }
 
     /// The same for calls that come by this door: the audit log says so.
@@ -125,7 +135,7 @@ impl FrontendRef {
         let (reply, answer) = ReplyPort::new();
         // Large parameters take a while: that is the caller's time, not the front end's.
         let outbound = self.outbound.borrow().clone();
-        let call = Submission {
+        let mut call = Box::new(Submission {
             carried: outbound.carried(&request.params),
             request,
             door: self.door,
@@ -138,9 +148,14 @@ impl FrontendRef {
             admitted: Monotonic::now(),
             repeats: 0,
             failed: None,
-        };
-        if !self.actor.cast(FrontendMsg::Call(Box::new(call))) {
-            return Err(gone());
+        });
+        match self.lane.as_ref().and_then(|lane| lane.way(&mut call, self.in_flight_max)) {
+            Some((server, passage)) => match &self.audit {
+                Some(audit) => audit.begin(call, server, passage),
+                None => server.submit(call),
+            },
+            None if self.actor.cast(FrontendMsg::Call(call)) => {}
+            None => return Err(gone()),
         }
         Ok(answer)
     }
