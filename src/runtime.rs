@@ -35,7 +35,7 @@ use tokio::sync::{Notify, broadcast, watch};
 use crate::actors::approvals::{ApprovalsRef, Gate, RulePlace};
 use crate::actors::audit::AuditRef;
 use crate::actors::directory::Directory;
-use crate::actors::frontend::FrontendRef;
+use crate::actors::frontend::{FrontendRef, Lane};
 use crate::actors::registry::{RegistryArgs, RegistryRef};
 use crate::actors::root::{self, Offices, RootArgs, RootMsg};
 use crate::actors::supervisor::SupervisorRef;
@@ -278,6 +278,11 @@ impl std::fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
+fn registry_args(plan: &RuntimePlan, out: watch::Sender<Arc<Catalog>>) -> RegistryArgs {
+    let RuntimePlan { naming, name_len_max, .. } = *plan;
+    RegistryArgs { style: naming, name_len_max, reserved: plan.reserved.clone(), out }
+}
+
 impl Runtime {
     /// Starts registry, supervisor, front end and one actor per entry; returns before any
     /// server has answered.
@@ -290,12 +295,7 @@ impl Runtime {
         let audit = plan.audit.as_ref().map(|audit| audit.start(&plan));
         let reread = Arc::<Notify>::default();
         let args = RootArgs {
-            registry: RegistryArgs {
-                style: plan.naming,
-                name_len_max: plan.name_len_max,
-                reserved: plan.reserved.clone(),
-                out: catalog_out,
-            },
+            registry: registry_args(&plan, catalog_out),
             in_flight_max: plan.in_flight_max,
             catalog: catalog.clone(),
             gate: gate_out,
@@ -310,7 +310,8 @@ impl Runtime {
         let (root, offices) = root::open(args).await.map_err(StartError)?;
         let Offices { frontend, approvals, supervisor, registry } = offices;
         let (outbound, guarded) = watch::channel(Arc::default());
-        let frontend = FrontendRef::new(frontend, plan.in_flight_max, guarded, audit.clone());
+        let lane = Lane { catalog: catalog.clone(), directory: directory.clone(), gate: gate.clone() };
+        let frontend = FrontendRef::new(frontend, plan.in_flight_max, guarded, audit.clone()).straight(lane);
         let rule_watch =
             plan.gate.place.clone().map(|place| RuleWatch::start(place, approvals.clone(), reread));
         let approvals = ApprovalsRef::new(approvals);

@@ -30,6 +30,11 @@ pub(crate) fn disarm() -> bool {
     !DUE.take().is_empty()
 }
 
+/// Whether that handler is the next to fail.
+pub(crate) fn is_due(place: &str) -> bool {
+    DUE.with_borrow(|due| due.front().is_some_and(|armed| armed.place == place))
+}
+
 fn pass(is_place: impl FnOnce(&str) -> bool) {
     let text = DUE.with_borrow_mut(|due| match due.front_mut() {
         Some(armed) if !is_place(&armed.place) => None,

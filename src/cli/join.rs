@@ -11,6 +11,7 @@ use super::failure::Failure;
 use super::serve_args::ServeArgs;
 use super::session::interrupted;
 use crate::config::serve::ServeApproval;
+use crate::serve::pipes;
 use crate::serve::share::bridge::{self, End};
 use crate::serve::share::{Hello, Join, Place, Reply, Wants, join as way};
 use crate::transport::task;
@@ -34,7 +35,11 @@ pub async fn join(ctx: &Ctx, args: &ServeArgs) -> Result<Option<Done>, Failure> 
     tokio::pin!(asked);
     for _ in 0..HOSTS_MAX {
         let Some(stream) = joined(ctx, args, home).await? else { return Ok(None) };
-        match bridge::run(stream, &mut asked).await {
+        let bridged = match pipes::can_be_lent() {
+            true => bridge::lend(stream, &mut asked).await,
+            false => bridge::run(stream, &mut asked).await,
+        };
+        match bridged {
             Ok(End::Client) => return Ok(Some(Done::Streamed(Exit::Ok))),
             // Nothing is lost: the next host hears the first word.
             Ok(End::Host { spoken: false }) => {
@@ -52,7 +57,8 @@ pub async fn join(ctx: &Ctx, args: &ServeArgs) -> Result<Option<Done>, Failure> 
 
 /// A connection that this client is served on.
 async fn joined(ctx: &Ctx, args: &ServeArgs, home: &Path) -> Result<Option<UnixStream>, Failure> {
-    let hello = Hello::new(home.to_path_buf(), Wants::Join(client(ctx, args)));
+    let join = Join { lends: pipes::can_be_lent(), ..client(ctx, args) };
+    let hello = Hello::new(home.to_path_buf(), Wants::Join(join));
     match connect(Place::below(home), hello).await {
         Ok((stream, Reply::Joined { pid })) => {
             tracing::info!(host = pid, "joined");

@@ -157,10 +157,12 @@ pub(super) async fn forward(
             Flown::Landed(Err(error)) => return Some(refused(&error)),
             Flown::Landed(Ok(reply)) => reply,
         };
-        if client.era() == Era::Modern || reply.is_error {
+        // Only a server of the modern era asks by its result.
+        if client.era() == Era::Modern || reply.is_error || reply.era == Era::Legacy {
             return answered(&reply);
         }
-        match rounds::next_round(client, request, &reply, to).await {
+        // Apart: hardly any call needs the room.
+        match Box::pin(rounds::next_round(client, request, &reply, to)).await {
             None => return answered(&reply),
             Some(Err(error)) => return Some(refused(&error)),
             Some(Ok(params)) => (flight, asked) = (takes_off(client, &target, request, params), Vec::new()),

@@ -69,6 +69,8 @@ pub struct Client {
     state: Mutex<State>,
     /// Told when a request has ended.
     ended: Notify,
+    /// Told when the client is over: who waits for that wakes for nothing else.
+    left: Notify,
     /// Answers that wait for room.
     waiting: AtomicUsize,
 }
@@ -127,6 +129,7 @@ impl Client {
             throttle,
             state: Mutex::new(State { era, ..State::default() }),
             ended: Notify::new(),
+            left: Notify::new(),
             waiting: AtomicUsize::new(0),
             way: Mutex::new(way(&host, &who, &pane)),
             pane: Mutex::new(pane),
@@ -264,11 +267,11 @@ impl Client {
     /// Resolves when it is over.
     pub async fn over(&self) {
         loop {
-            let ended = self.ended.notified();
+            let left = self.left.notified();
             if self.is_gone() {
                 return;
             }
-            ended.await;
+            left.await;
         }
     }
 
@@ -325,6 +328,7 @@ impl Client {
         tracing::debug!(session = self.session.0, ?why, running = over.0.len(), "a client left");
         drop(over);
         self.ended.notify_waiters();
+        self.left.notify_waiters();
         // Dropped behind the lock: their servers are told.
         let followed = std::mem::take(&mut self.state().subscribed);
         drop(followed);

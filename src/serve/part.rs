@@ -219,7 +219,9 @@ impl Client {
         if found(&view) {
             return view;
         }
-        self.host.settle_for(&self.pane(), self.hopeful_until, found).await;
+        // Apart: hardly any call needs the room.
+        let pane = self.pane();
+        Box::pin(self.host.settle_for(&pane, self.hopeful_until, found)).await;
         self.view()
     }
 

@@ -92,6 +92,8 @@ async fn read<R: AsyncRead + Unpin>(
     let mut framer = Framer::new(frame_max);
     let mut buf = BytesMut::with_capacity(READ_LEN);
     let mut head = Bytes::new();
+    let (over, closed) = (client.over(), sink.closed());
+    tokio::pin!(over, closed);
     loop {
         while let Some(event) = framer.next(&mut buf) {
             take(client, sink, event, &mut head, frame_max).await;
@@ -99,8 +101,8 @@ async fn read<R: AsyncRead + Unpin>(
         buf.reserve(READ_LEN);
         let count = tokio::select! {
             biased;
-            () = client.over() => return End::Ended,
-            () = sink.closed() => return End::Broken,
+            () = &mut over => return End::Ended,
+            () = &mut closed => return End::Broken,
             count = input.read_buf(&mut buf) => count,
         };
         match count {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::config::host::HostSettings;
@@ -62,6 +62,18 @@ pub struct Gate {
     pub expires: Duration,
     /// Takes secrets out of what a person is shown.
     pub redaction: Redaction,
+    /// All rules, as soon as somebody asked for them.
+    pub all: AllRules,
+}
+
+/// Rules that were put together. A clone has none: its gate may get others.
+#[derive(Debug, Default)]
+pub struct AllRules(OnceLock<AllowRules>);
+
+impl Clone for AllRules {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
 }
 
 impl Default for Gate {
@@ -74,6 +86,7 @@ impl Default for Gate {
             place: None,
             expires: settings.approval_expires,
             redaction: Redaction::default(),
+            all: AllRules::default(),
         }
     }
 }
@@ -91,10 +104,12 @@ impl fmt::Debug for Gate {
 }
 
 impl Gate {
-    /// All allow rules in force.
-    pub fn all_rules(&self) -> AllowRules {
-        let mut rules = AllowRules::clone(&self.rules);
-        rules.extend(&self.of_run);
-        rules
+    /// All allow rules in force, put together once for each gate that is published.
+    pub fn all_rules(&self) -> &AllowRules {
+        self.all.0.get_or_init(|| {
+            let mut rules = AllowRules::clone(&self.rules);
+            rules.extend(&self.of_run);
+            rules
+        })
     }
 }

@@ -6,7 +6,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::watch;
 
 use super::gate::Policy;
-use super::route::{self, Caller, Routed};
+use super::route::{self, Routed, Snapshots};
 use crate::actors::approvals::{ApprovalsMsg, Asked, Gate, Held};
 use crate::actors::audit::{AuditRef, Passage, Trail};
 use crate::actors::directory::Directory;
@@ -39,7 +39,6 @@ pub(crate) struct FrontendActor;
 
 pub(crate) struct FrontendState {
     args: FrontendArgs,
-    policy: Policy,
 }
 
 impl Actor for FrontendActor {
@@ -50,10 +49,9 @@ impl Actor for FrontendActor {
     async fn pre_start(
         &self,
         _me: ActorRef<FrontendMsg>,
-        mut args: FrontendArgs,
+        args: FrontendArgs,
     ) -> Result<FrontendState, ActorProcessingErr> {
-        let policy = Policy::new(args.gate.borrow_and_update().clone());
-        Ok(FrontendState { args, policy })
+        Ok(FrontendState { args })
     }
 
     async fn handle(
@@ -68,19 +66,18 @@ impl Actor for FrontendActor {
         if call.reply.is_closed() {
             return Ok(());
         }
-        let FrontendState { args, policy } = state;
-        if args.gate.has_changed().unwrap_or(false) {
-            *policy = Policy::new(args.gate.borrow_and_update().clone());
-        }
+        let args = &state.args;
         let mut passage = Passage::default();
         let routed = {
-            let (catalog, directory) = (args.catalog.borrow(), args.directory.borrow());
-            let caller = Caller { carried: &call.carried, most: call.mode, reach: call.reach.as_deref() };
-            route::route(&call.request, caller, &catalog, &directory, policy, &mut passage).and_then(|to| {
-                let free = call.permit.semaphore().available_permits();
-                route::share(&to, &directory, free, args.in_flight_max)?;
-                Ok(to)
-            })
+            let (catalog, directory, gate) =
+                (args.catalog.borrow(), args.directory.borrow(), args.gate.borrow());
+            let by = Snapshots {
+                catalog: &catalog,
+                directory: &directory,
+                policy: Policy(&gate),
+                in_flight_max: args.in_flight_max,
+            };
+            route::decide(&call, by, &mut passage)
         };
         match routed {
             Ok(Routed { server, direct, wanted }) => {

@@ -7,17 +7,13 @@ use crate::call::{CallError, CallRequest, ItemKind, Origin, Phase};
 use crate::catalog::items::{Hints, Item};
 use crate::catalog::pin::Held;
 use crate::config::mode::Mode;
-use crate::config::rules::AllowRules;
 use crate::config::spec::Scope;
 use crate::policy::access::{Question, Refusal, Rule, Verdict, decide};
 use crate::policy::approve::CallKey;
 
-/// What the policy goes by, with its rules put together.
-#[derive(Debug, Default)]
-pub(super) struct Policy {
-    gate: std::sync::Arc<Gate>,
-    rules: AllowRules,
-}
+/// What the policy goes by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Policy<'a>(pub &'a Gate);
 
 /// A call that a person has to approve.
 #[derive(Debug)]
@@ -37,11 +33,7 @@ pub(super) struct Known<'a> {
     pub held: Option<&'a Held>,
 }
 
-impl Policy {
-    pub(super) fn new(gate: std::sync::Arc<Gate>) -> Self {
-        Self { rules: gate.all_rules(), gate }
-    }
-
+impl Policy<'_> {
     /// The rule that decides about this call, and whether it may run: `Ok(None)` when it may, and what to ask when a person has to say.
     /// An item that the catalogue does not know yet has no hints. `most`: the caller's own mode, which only
     /// makes the host's stricter.
@@ -62,8 +54,8 @@ impl Policy {
             name,
             hints: known.item.map_or(Hints::default(), |item| item.hints),
             held: known.held,
-            mode: most.map_or(self.gate.mode, |most| most.stricter(self.gate.mode)),
-            rules: &self.rules,
+            mode: most.map_or(self.0.mode, |most| most.stricter(self.0.mode)),
+            rules: self.0.all_rules(),
             granted,
         });
         match verdict {

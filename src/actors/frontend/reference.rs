@@ -10,6 +10,7 @@ use bytes::Bytes;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::actor::FrontendMsg;
+use super::lane::Lane;
 use crate::actors::audit::{AuditRef, Passage};
 use crate::actors::root::Seat;
 use crate::actors::server::msg::{Ear, Reach, Submission};
@@ -25,6 +26,7 @@ use crate::wire::era::Era;
 #[derive(Clone, Debug)]
 pub struct FrontendRef {
     actor: Seat<FrontendMsg>,
+    lane: Option<Lane>,
     /// Permits are taken before the mailbox: mailboxes have no bound of their own.
     admission: Arc<Semaphore>,
     in_flight_max: usize,
@@ -48,6 +50,7 @@ impl FrontendRef {
         let admission = Arc::new(Semaphore::new(in_flight_max));
         Self {
             actor,
+            lane: None,
             admission,
             in_flight_max,
             outbound,
@@ -58,6 +61,13 @@ impl FrontendRef {
             mode: None,
             reach: None,
         }
+    }
+
+    /// The same with a straight way for calls that nothing stands in the way of.
+    #[must_use]
+    pub(crate) fn straight(mut self, lane: Lane) -> Self {
+        self.lane = Some(lane);
+        self
     }
 
     /// The same for calls that come by this door: the audit log says so.
@@ -135,7 +145,7 @@ impl FrontendRef {
         let (reply, answer) = ReplyPort::new();
         // Large parameters take a while: that is the caller's time, not the front end's.
         let outbound = self.outbound.borrow().clone();
-        let call = Submission {
+        let mut call = Box::new(Submission {
             carried: outbound.carried(&request.params),
             request,
             door: self.door,
@@ -149,9 +159,14 @@ impl FrontendRef {
             admitted: Monotonic::now(),
             repeats: 0,
             failed: None,
-        };
-        if !self.actor.cast(FrontendMsg::Call(Box::new(call))) {
-            return Err(gone());
+        });
+        match self.lane.as_ref().and_then(|lane| lane.way(&mut call, self.in_flight_max)) {
+            Some((server, passage)) => match &self.audit {
+                Some(audit) => audit.begin(call, server, passage),
+                None => server.submit(call),
+            },
+            None if self.actor.cast(FrontendMsg::Call(call)) => {}
+            None => return Err(gone()),
         }
         Ok(answer)
     }

@@ -9,6 +9,7 @@ use super::gate::{Known, Policy, Wanted};
 use crate::actors::audit::Passage;
 use crate::actors::directory::{Directory, DirectoryEntry};
 use crate::actors::server::ServerRef;
+use crate::actors::server::msg::Submission;
 use crate::call::{CallError, CallRequest, ErrorCode, ItemKind, Origin, Phase, Target};
 use crate::catalog::items::{Item, ListKind};
 use crate::catalog::merge::{Catalog, Resolution};
@@ -36,11 +37,29 @@ pub(super) struct Routed {
     pub wanted: Option<Box<Wanted>>,
 }
 
-type Refusal = Box<CallError>;
+pub(super) type Refusal = Box<CallError>;
+
+/// What all decisions about calls go by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Snapshots<'a> {
+    pub catalog: &'a Catalog,
+    pub directory: &'a Directory,
+    pub policy: Policy<'a>,
+    /// Calls in flight or waiting, in all.
+    pub in_flight_max: usize,
+}
+
+/// Decides about one call; `passage` tells how that went.
+pub(super) fn decide(call: &Submission, by: Snapshots<'_>, passage: &mut Passage) -> Result<Routed, Refusal> {
+    let caller = Caller { carried: &call.carried, most: call.mode, reach: call.reach.as_deref() };
+    let to = route(&call.request, caller, by.catalog, by.directory, by.policy, passage)?;
+    share(&to, by.directory, call.permit.semaphore().available_permits(), by.in_flight_max)?;
+    Ok(to)
+}
 
 /// Whose call it is.
 #[derive(Clone, Copy)]
-pub(super) struct Caller<'a> {
+struct Caller<'a> {
     /// Credentials that the parameters hold.
     pub carried: &'a Carried,
     /// The caller's own mode.
@@ -56,12 +75,12 @@ impl Caller<'_> {
 }
 
 /// Finds the server and item of a request and asks the policy; `passage` tells how that went.
-pub(super) fn route(
+fn route(
     request: &CallRequest,
     caller: Caller<'_>,
     catalog: &Catalog,
     directory: &Directory,
-    access: &Policy,
+    access: Policy<'_>,
     passage: &mut Passage,
 ) -> Result<Routed, Refusal> {
     if directory.draining {
@@ -86,7 +105,7 @@ pub(super) fn route(
 
 /// Refuses one more call of a server whose calls crowd out those of others: `free` of `all` places
 /// of the host are left.
-pub(super) fn share(to: &Routed, directory: &Directory, free: usize, all: usize) -> Result<(), Refusal> {
+fn share(to: &Routed, directory: &Directory, free: usize, all: usize) -> Result<(), Refusal> {
     let id = to.server.id();
     let Some(entry) = directory.entries.get(id) else { return Ok(()) };
     let held = {
@@ -114,7 +133,7 @@ struct Facts<'a> {
     caller: Caller<'a>,
     catalog: &'a Catalog,
     directory: &'a Directory,
-    access: &'a Policy,
+    access: Policy<'a>,
 }
 
 impl Facts<'_> {

@@ -1,6 +1,7 @@
-//! The process of a client that joined a host: stdin to the socket, the socket to stdout, bytes
-//! unchanged. Two threads that read and write; nothing is parsed, nothing is gathered, and who does not
-//! read is not read from.
+//! The process of a client that joined a host. Where stdin and stdout are pipes, the host gets them and
+//! this process waits for the end. Else stdin goes to the socket, the socket to stdout, bytes unchanged: two
+//! threads that read and write; nothing is parsed, nothing is gathered, and who does not read is not read
+//! from.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -13,10 +14,41 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::event::{PollFd, PollFlags, poll};
 use tokio::sync::oneshot;
 
+use super::lent;
 use crate::transport::task;
 
 /// Bytes that are moved at once.
 const MOVE_LEN: usize = 64 * 1024;
+
+/// Stands aside while the host reads and writes the client's own pipes; see [`run`].
+///
+/// # Errors
+/// When a copy of a file descriptor can't be had.
+pub async fn lend(stream: UnixStream, asked: impl Future<Output = ()>) -> io::Result<End> {
+    let (to_end, stream) = (stream.try_clone()?, stream);
+    let standing = task::blocking(move || {
+        let (input, output) = (io::stdin(), io::stdout());
+        if !speaks(&input, &stream) || lent::send(&stream, input.as_fd(), output.as_fd()).is_err() {
+            return End::Host { spoken: false };
+        }
+        let mut word = [0; lent::FAREWELL.len()];
+        match (&stream).read_exact(&mut word) {
+            Ok(()) if word == lent::FAREWELL => End::Client,
+            _ => End::Host { spoken: true },
+        }
+    });
+    tokio::pin!(standing, asked);
+    let ended = tokio::select! {
+        biased;
+        ended = &mut standing => ended,
+        () = &mut asked => {
+            let _ = to_end.shutdown(Shutdown::Write);
+            // Whatever the host says to that, it was the client's end.
+            standing.await.map(|_| End::Client)
+        }
+    };
+    ended.ok_or_else(|| io::ErrorKind::Interrupted.into())
+}
 
 /// How a bridge ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

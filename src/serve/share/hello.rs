@@ -58,6 +58,9 @@ pub struct Join {
     pub only: Vec<String>,
     /// `--approval client`
     pub approves: Option<bool>,
+    /// It lends the host its stdin and stdout before its first word, and says nothing itself.
+    #[serde(default)]
+    pub lends: bool,
     /// `--no-watch`: its files are read again only when somebody asks.
     pub watch: bool,
 }
@@ -81,6 +84,7 @@ impl Join {
             settings: options.settings.clone(),
             only: Vec::new(),
             approves: None,
+            lends: false,
             watch: true,
         }
     }

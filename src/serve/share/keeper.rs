@@ -15,6 +15,7 @@ use tokio::sync::{Mutex, Notify};
 
 use super::hall::{Hall, Hold, Lent, Mark, Planned, Scene};
 use super::hello::{Command, Hello, Join, LINE_MAX, Reply, Wants};
+use super::lent;
 use super::place::{Claim, Place, is_ours};
 use super::same::Same;
 use super::union::{Member, Wanted};
@@ -185,13 +186,15 @@ impl Keeper {
             Ok(planned) => planned,
             Err(refusal) => return say(&mut stream, &refusal).await,
         };
-        let frame_max = planned.frame_max;
+        let (frame_max, lends) = (planned.frame_max, join.lends);
         let (member, client) = match self.enter(planned, join, seen).await {
             Ok(entered) => entered,
             Err(refusal) => return say(&mut stream, &refusal).await,
         };
-        let said = say(&mut stream, &Reply::Joined { pid: std::process::id() }).await;
-        if said.is_ok() {
+        let mut said = say(&mut stream, &Reply::Joined { pid: std::process::id() }).await;
+        if said.is_ok() && lends {
+            said = lent::carry(&client, stream, frame_max).await;
+        } else if said.is_ok() {
             let (input, output) = stream.into_split();
             stdio::carry(&client, input, output, frame_max).await;
         }

@@ -1,6 +1,6 @@
 //! One host for all clients of a user: a process of its own behind a socket in Callboard's folder. A
-//! client's process finds it or starts it (`join`) and is a pipe from then on (`bridge`); the host
-//! (`keeper`) runs the servers of all its clients together, each once for all to whom its entry comes to the
+//! client's process finds it or starts it (`join`) and lends it its pipes (`lent`), or is one from then on (`bridge`); the
+//! host (`keeper`) runs the servers of all its clients together, each once for all to whom its entry comes to the
 //! same (`same`, `union`), and gives each client its own part of them (`hall`). It ends `serve.linger` after
 //! the last of them.
 
@@ -9,6 +9,7 @@ mod hall;
 pub mod hello;
 pub mod join;
 pub mod keeper;
+mod lent;
 pub mod place;
 mod same;
 mod union;
