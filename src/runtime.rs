@@ -317,8 +317,7 @@ impl Runtime {
         let approvals = ApprovalsRef::new(approvals);
         let leases = plan.guard.as_ref().and_then(|guard| guard.leases.clone());
         let sweep = leases.map(|folder| task::spawn(end_left_overs(folder)));
-        let memory = plan.memory.clone();
-        let remembered = memory.as_deref().map(memory::load).unwrap_or_default();
+        let remembered = plan.memory.as_deref().map(memory::load).unwrap_or_default();
         let (keeper, clerk) = (None, None);
         let mut runtime = Self {
             frontend,
@@ -332,7 +331,7 @@ impl Runtime {
             directory,
             gate,
             catalog,
-            memory,
+            memory: plan.memory.clone(),
             remembered,
             sweep,
             keeper,
