@@ -11,6 +11,7 @@ use super::exit::Exit;
 use super::failure::{Failure, nearest};
 use super::once::ONCE;
 use super::out::{Style, Terminal};
+use super::repl::house::House;
 use super::stand_in::StandIn;
 use crate::config::approvals;
 use crate::config::load::{LoadOptions, Loaded, SOURCE_VARIABLES, load};
@@ -44,6 +45,8 @@ pub struct Ctx {
     pub guard: Option<Guarding>,
     /// Through which everything that others wrote is shown.
     pub redaction: Redaction,
+    /// The servers that run already, where the verb is typed at a prompt.
+    pub house: Option<Arc<House>>,
 }
 
 /// The options of loading that belong to these flags.
@@ -78,7 +81,7 @@ impl Ctx {
         let redaction = Redaction::default();
         redaction.learn(&loaded.servers.secrets);
         let term = term.colored(loaded.settings.color);
-        Self { global, term, argv, options, loaded, once: None, guard: None, redaction }
+        Self { global, term, argv, options, loaded, once: None, guard: None, redaction, house: None }
     }
 
     /// The same with the configuration of a server that runs once.

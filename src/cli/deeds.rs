@@ -36,7 +36,7 @@ pub fn ctx(options: LoadOptions, loaded: Loaded, redaction: Redaction, command: 
     let term =
         Terminal { stdin: false, stdout: screen, stderr: false, color, width, height: 24, width_err: width };
     let (global, argv) = (Global::default(), Vec::new());
-    Ctx { global, term, argv, options, loaded, once: None, guard: None, redaction }
+    Ctx { global, term, argv, options, loaded, once: None, guard: None, redaction, house: None }
 }
 
 /// Does what is asked.

@@ -73,6 +73,10 @@ pub async fn act(ctx: &Ctx, verb: &str, typed: &[String]) -> Result<Done, Failur
     let parsed = words(verb, typed);
     let within = parsed.as_ref().ok().and_then(|words| words.within);
     let servers = parsed.as_ref().map(|words| words.servers.clone()).unwrap_or_default();
+    if let Some(house) = &ctx.house {
+        parsed?;
+        return super::repl::verbs::act(ctx, house, verb, &servers, within).await.map(Done::from);
+    }
     // Whether there is a host is said before what is wrong with the words.
     if !super::control::is_there(ctx).await {
         return Err(needs_host(verb));
