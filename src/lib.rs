@@ -3,6 +3,7 @@
 //! routes calls. `ARCHITECTURE.md` has the picture and the reading order.
 
 pub mod actors;
+pub mod agent;
 pub mod audit;
 pub mod builtins;
 pub mod call;

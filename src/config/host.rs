@@ -8,9 +8,11 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::builtins::BuiltinsSettings;
+use super::decimal::{MILLION, decimal, millionths};
 use super::duration::{self, Unit};
 use super::expand::{self, is_variable_name};
 use super::mode::{Mode, SpawnCheck};
+use super::model::{AgentSettings, ModelSettings};
 use super::raw::{BYTES_MAX, BYTES_MIN};
 use super::serve::ServeSettings;
 use super::spec::{BreakerSpec, Limits, NamingStyle, Rate, RestartSpec, StartMode, Timeouts};
@@ -72,6 +74,10 @@ pub struct HostSettings {
     pub serve: ServeSettings,
     /// `builtins.*`, and of `serve.*` what the host's own tools go by.
     pub builtins: BuiltinsSettings,
+    /// `model.*`
+    pub model: ModelSettings,
+    /// `agent.*`
+    pub agent: AgentSettings,
 }
 
 /// `display.color`
@@ -119,7 +125,7 @@ pub enum LogLevel {
 impl LogLevel {
     /// As in the configuration.
     pub fn as_str(self) -> &'static str {
-        super::host_keys::log_word(self)
+        super::host_words::log_word(self)
     }
 }
 
@@ -152,6 +158,8 @@ impl Default for HostSettings {
             spawn_allow: Vec::new(),
             serve: ServeSettings::default(),
             builtins: BuiltinsSettings::default(),
+            model: ModelSettings::default(),
+            agent: AgentSettings::default(),
         }
     }
 }
@@ -184,6 +192,13 @@ pub enum Kind {
     Paths,
     /// Any strings.
     Texts,
+    /// One string on one line, or nothing.
+    Line,
+    /// A number with at most six decimals, or nothing.
+    Decimal {
+        /// Largest.
+        max: u32,
+    },
     /// An absolute http or https URL, or nothing.
     Url,
     /// An address to listen on, or `localhost`.
@@ -298,9 +313,14 @@ impl HostKey {
                 | Kind::Bytes
                 | Kind::Url
                 | Kind::Address
+                | Kind::Line
+                | Kind::Decimal { .. }
                 | Kind::Reference,
                 Value::String(word),
             ) => self.check_text(word),
+            (Kind::Decimal { .. } | Kind::Line, Value::Number(number)) => {
+                self.check_text(&number.to_string())
+            }
             _ => Err(format!("must be {}, not {}", self.wanted(), super::fields::kind(value))),
         }
     }
@@ -329,11 +349,19 @@ impl HostKey {
             Kind::Bytes => self.whole(duration::bytes_from_word(text)?),
             Kind::Url if text.is_empty() || is_web_url(text) => Ok(Setting::Text(text.to_owned())),
             Kind::Address if is_address(text) => Ok(Setting::Text(text.to_owned())),
+            Kind::Line if is_line(text) => Ok(Setting::Text(text.to_owned())),
+            Kind::Decimal { .. } if text.is_empty() => Ok(Setting::Text(String::new())),
+            Kind::Decimal { max } => match millionths(text).filter(|n| *n <= u64::from(max) * MILLION) {
+                Some(number) => Ok(Setting::Text(decimal(number))),
+                None => Err(format!("must be {}", self.wanted())),
+            },
             // What is wrong may be the secret itself: it is not shown.
             Kind::Reference if text.is_empty() || expand::reads(text).len() == 1 => {
                 Ok(Setting::Text(text.to_owned()))
             }
-            Kind::Url | Kind::Address | Kind::Reference => Err(format!("must be {}", self.wanted())),
+            Kind::Url | Kind::Address | Kind::Line | Kind::Reference => {
+                Err(format!("must be {}", self.wanted()))
+            }
             Kind::Variables | Kind::Folders | Kind::Paths | Kind::Texts => {
                 let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
                 self.texts(items.map(str::to_owned).collect())
@@ -378,6 +406,8 @@ impl HostKey {
             Kind::Folders => "a list of folders".into(),
             Kind::Paths => "a list of patterns of absolute paths".into(),
             Kind::Texts => "a list of strings".into(),
+            Kind::Line => format!("a text on one line, at most {LINE_LEN_MAX} bytes"),
+            Kind::Decimal { max } => format!("a number from 0 to {max} with at most six decimals, or empty"),
             Kind::Url => "an absolute http or https URL without credentials".into(),
             Kind::Address => "an IP address, or localhost for both loopbacks".into(),
             Kind::Reference => "a reference such as ${secret:NAME}, not the secret itself".into(),
@@ -404,6 +434,12 @@ impl HostKey {
         };
         if lower { Ok(()) } else { Err(format!("a project may only lower this; {now} is in force")) }
     }
+}
+
+/// Longest text of one line, bytes.
+const LINE_LEN_MAX: usize = 256;
+fn is_line(text: &str) -> bool {
+    text.len() <= LINE_LEN_MAX && !text.chars().any(char::is_control)
 }
 
 /// The form of a folder; that it exists is looked at where the settings are loaded.

@@ -4,62 +4,14 @@
 
 use std::path::PathBuf;
 
-use super::builtins::{BuiltinsChoice, SearchProvider};
-use super::host::{AuditMode, ColorChoice, HostKey, Kind, LogLevel, ProjectRule, Setting};
-use super::mode::{Mode, SpawnCheck};
+use super::agent_keys::AGENT_KEYS;
+use super::host::{HostKey, Kind, ProjectRule, Setting};
+use super::host_words::{
+    AUDIT_WORDS, BUILTINS_WORDS, CHECK_WORDS, COLOR_WORDS, LOG_WORDS, MODE_WORDS, NAMING_WORDS, SEARCH_WORDS,
+    SERVE_APPROVAL_WORDS, value_of, word_of,
+};
 use super::raw::{COUNT_MAX, START_WORDS};
-use super::serve::ServeApproval;
-use super::spec::{NamingStyle, Rate};
-
-const NAMING_WORDS: [(&str, NamingStyle); 4] = [
-    ("mcp__server__tool", NamingStyle::McpDouble),
-    ("mcp_server_tool", NamingStyle::McpSingle),
-    ("server__tool", NamingStyle::ServerTool),
-    ("bare", NamingStyle::Bare),
-];
-const COLOR_WORDS: [(&str, ColorChoice); 3] =
-    [("auto", ColorChoice::Auto), ("always", ColorChoice::Always), ("never", ColorChoice::Never)];
-const AUDIT_WORDS: [(&str, AuditMode); 3] =
-    [("strict", AuditMode::Strict), ("best-effort", AuditMode::BestEffort), ("off", AuditMode::Off)];
-const LOG_WORDS: [(&str, LogLevel); 6] = [
-    ("off", LogLevel::Off),
-    ("error", LogLevel::Error),
-    ("warn", LogLevel::Warn),
-    ("info", LogLevel::Info),
-    ("debug", LogLevel::Debug),
-    ("trace", LogLevel::Trace),
-];
-const MODE_WORDS: [(&str, Mode); 4] =
-    [("plan", Mode::Plan), ("safe", Mode::Safe), ("readonly", Mode::ReadOnly), ("auto", Mode::Auto)];
-const CHECK_WORDS: [(&str, SpawnCheck); 2] = [("safe", SpawnCheck::Safe), ("always", SpawnCheck::Always)];
-const SERVE_APPROVAL_WORDS: [(&str, ServeApproval); 2] =
-    [("elicitation", ServeApproval::Elicitation), ("client", ServeApproval::Client)];
-const BUILTINS_WORDS: [(&str, BuiltinsChoice); 4] = [
-    ("auto", BuiltinsChoice::Auto),
-    ("all", BuiltinsChoice::All),
-    ("describe", BuiltinsChoice::Describe),
-    ("none", BuiltinsChoice::None),
-];
-const SEARCH_WORDS: [(&str, SearchProvider); 5] = [
-    ("off", SearchProvider::Off),
-    ("searxng", SearchProvider::SearXng),
-    ("tavily", SearchProvider::Tavily),
-    ("exa", SearchProvider::Exa),
-    ("duckduckgo", SearchProvider::DuckDuckGo),
-];
-
-fn word_of<T: Copy + PartialEq, const N: usize>(words: &[(&'static str, T); N], value: T) -> &'static str {
-    words.iter().find(|(_, known)| *known == value).map_or("", |(word, _)| word)
-}
-
-fn value_of<T: Copy, const N: usize>(words: &[(&'static str, T); N], word: &str) -> Option<T> {
-    words.iter().find(|(known, _)| *known == word).map(|(_, value)| *value)
-}
-
-/// The word of a log level.
-pub(super) fn log_word(level: LogLevel) -> &'static str {
-    word_of(&LOG_WORDS, level)
-}
+use super::spec::Rate;
 
 /// The environment variable of a key: `CALLBOARD_` and the name in capitals, with `_` for each dot.
 pub fn variable(name: &str) -> String {
@@ -87,13 +39,28 @@ macro_rules! host_key {
     };
 }
 
-const LOWER: ProjectRule = ProjectRule::Lower { zero_is_unlimited: false };
-const TIME: Kind = Kind::Duration;
-const SOME: Kind = Kind::Count { min: 1, max: COUNT_MAX };
-const ANY: Kind = Kind::Count { min: 0, max: COUNT_MAX };
+pub(super) const LOWER: ProjectRule = ProjectRule::Lower { zero_is_unlimited: false };
+pub(super) const TIME: Kind = Kind::Duration;
+pub(super) const SOME: Kind = Kind::Count { min: 1, max: COUNT_MAX };
+pub(super) use host_key;
 
 /// Every key, in the order of the manual.
-pub const HOST_KEYS: &[HostKey] = &[
+pub const HOST_KEYS: &[HostKey] = &joined::<{ OWN_KEYS.len() + AGENT_KEYS.len() }>(OWN_KEYS, AGENT_KEYS);
+
+const fn joined<const N: usize>(first: &[HostKey], rest: &[HostKey]) -> [HostKey; N] {
+    let mut all = [first[0]; N];
+    let mut at = 0;
+    while at < N {
+        all[at] = if at < first.len() { first[at] } else { rest[at - first.len()] };
+        at += 1;
+    }
+    all
+}
+
+const ANY: Kind = Kind::Count { min: 0, max: COUNT_MAX };
+
+/// The keys of the host.
+const OWN_KEYS: &[HostKey] = &[
     host_key!(
         "mode",
         Kind::Word(&["plan", "safe", "readonly", "auto"]),
@@ -483,14 +450,14 @@ fn rate(per_second: u32, burst: u32) -> Option<Rate> {
     (per_second > 0).then_some(Rate { per_second, burst: if burst == 0 { per_second } else { burst } })
 }
 
-fn wide(number: usize) -> u64 {
+pub(super) fn wide(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
-fn size(number: u64) -> usize {
+pub(super) fn size(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-fn small(number: u64) -> u32 {
+pub(super) fn small(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }

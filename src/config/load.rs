@@ -151,6 +151,8 @@ pub struct Loaded {
     pub project_root: PathBuf,
     /// The key of `web_search`, expanded; `None` when there is none, or it can't be had.
     pub search_key: Option<SecretText>,
+    /// The key of the agent's model, expanded; `None` when there is none, or it can't be had.
+    pub model_key: Option<SecretText>,
     /// Callboard's own folder; without one nothing of the user's is read or written.
     pub home: Result<PathBuf, NoHome>,
 }
@@ -196,10 +198,14 @@ pub fn load(options: &LoadOptions) -> Loaded {
     issues.sort_by_key(|issue| std::cmp::Reverse(issue.severity));
     let context = Context { world: &machine, settings: &settings.settings, cwd: &options.cwd };
     let rules = Merge { context, project: &project_root, approvals: &approvals };
-    let (search_key, issue) = search_key(&settings.settings, &settings.provenance, &machine);
+    let reference = |name, written| key_of((name, written), &settings.provenance, &machine);
+    let (search_key, issue) =
+        reference("builtins.web_search.key", settings.settings.builtins.search.key.as_str());
+    issues.extend(issue);
+    let (model_key, issue) = reference("model.api_key", settings.settings.model.key_reference());
     issues.extend(issue);
     let mut servers = merge::merge(&definitions, issues, rules);
-    servers.secrets.extend(search_key.clone());
+    servers.secrets.extend(search_key.iter().chain(&model_key).cloned());
     permits::spawning(&mut servers, &definitions, context);
     let sources = permits::Known { definitions: &definitions, all: options.project && !options.strict };
     let rules = permits::rules(&mut servers, home, &project_root, sources);
@@ -213,31 +219,30 @@ pub fn load(options: &LoadOptions) -> Loaded {
         files,
         project_root,
         search_key,
+        model_key,
         home: found,
     }
 }
 
-/// The key of `web_search`, or why it can't be had.
-fn search_key(
-    settings: &HostSettings,
+/// The secret that a setting refers to, or why it can't be had.
+fn key_of(
+    (name, written): (&str, &str),
     provenance: &[(&'static str, Source)],
     machine: &Machine<'_>,
 ) -> (Option<SecretText>, Option<Issue>) {
-    const NAME: &str = "builtins.web_search.key";
-    let written = &settings.builtins.search.key;
     if written.is_empty() {
         return (None, None);
     }
     match expand(written, machine) {
-        Ok(expanded) => (Some(SecretText::new(expanded.text)), None),
+        Ok(expanded) => (Some(expanded.text).filter(|key| !key.is_empty()).map(SecretText::new), None),
         Err(error) => {
-            let source = provenance.iter().find(|(name, _)| *name == NAME);
+            let source = provenance.iter().find(|(key, _)| *key == name);
             let issue = source.map(|(_, source)| Issue {
                 severity: Severity::Warning,
                 code: IssueCode::Unset,
                 source: source.clone(),
                 position: None,
-                path: NAME.to_owned(),
+                path: name.to_owned(),
                 message: error.to_string(),
                 fix: Some(error.fix()),
             });

@@ -3,12 +3,14 @@
 //! applies the order of the sources. Floor 1 and pure but for `load`, `approvals`, `edit`,
 //! `effective` and `secret_store`, which stand on files (floor 2). Called by the edges.
 
+mod agent_keys;
 pub mod approval;
 pub mod approvals;
 mod bounds;
 pub mod builtins;
 pub mod canonical;
 pub mod child_env;
+pub mod decimal;
 pub mod diff;
 pub mod document;
 pub mod duration;
@@ -19,12 +21,14 @@ pub mod expand;
 pub mod fields;
 pub mod host;
 pub mod host_keys;
+mod host_words;
 pub mod issue;
 pub mod literal;
 pub mod load;
 pub mod mask;
 pub mod merge;
 pub mod mode;
+pub mod model;
 pub mod raw;
 mod raw_target;
 pub mod reveal;

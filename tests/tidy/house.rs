@@ -13,7 +13,8 @@ const HEIRS: [(&str, &str, &str); 1] =
     [("ServerView", "supervisor", "speaks for a server whose actor failed for good, after its end")];
 
 /// Who may look into a secret, and what for. Everything else passes it on unseen.
-const REVEALERS: [(&str, &str); 13] = [
+const REVEALERS: [(&str, &str); 14] = [
+    ("src/agent/model/endpoint.rs", "hands the key of the model to its endpoint"),
     ("src/cli/doctor.rs", "tries out what is configured"),
     ("src/cli/once.rs", "writes the entry of a server that runs once"),
     ("src/config/child_env.rs", "makes the environment of a child"),

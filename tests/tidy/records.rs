@@ -157,8 +157,10 @@ fn test_names(entry: &Item) -> Vec<String> {
 
 /// Fields of the settings that nothing outside the configuration goes by.
 pub(crate) fn unused_settings(tree: &Tree) -> Vec<String> {
-    const STRUCTS: [(&str, &str); 7] = [
+    const STRUCTS: [(&str, &str); 9] = [
         ("src/config/host.rs", "HostSettings"),
+        ("src/config/model.rs", "ModelSettings"),
+        ("src/config/model.rs", "AgentSettings"),
         ("src/config/spec.rs", "ServerSpec"),
         ("src/config/bounds.rs", "Timeouts"),
         ("src/config/bounds.rs", "BreakerSpec"),
@@ -224,7 +226,10 @@ pub(crate) fn settings(tree: &Tree) -> Vec<String> {
         }
         above = line;
     }
-    let known: BTreeSet<String> = table.text.split("host_key!(").skip(1).filter_map(first_literal).collect();
+    let more = tree.get("src/config/agent_keys.rs");
+    let tables = [Some(table), more].into_iter().flatten();
+    let known: BTreeSet<String> =
+        tables.flat_map(|table| table.text.split("host_key!(").skip(1).filter_map(first_literal)).collect();
     if known.is_empty() {
         found.push(format!("{TABLE}: no key was found; has the table another form now?"));
     }
@@ -397,11 +402,14 @@ mod tests {
         let on = |user: &str| {
             let host = ("src/config/host.rs", "pub struct HostSettings { pub a: X }");
             let (spec, bounds) = (("src/config/spec.rs", spec), ("src/config/bounds.rs", bounds));
-            unused_settings(&Tree::of(&[host, spec, bounds, ("src/runtime.rs", user)])).len()
+            let model =
+                "//! M.\npub struct ModelSettings { pub a: X }\npub struct AgentSettings { pub a: X }";
+            let model = ("src/config/model.rs", model);
+            unused_settings(&Tree::of(&[host, spec, bounds, model, ("src/runtime.rs", user)])).len()
         };
         assert_eq!(on("fn f() { (s.id, s.start, s.a) }"), 0);
         assert_eq!(on("fn f() { (s.id, s.a) }"), 1, "start is unused");
-        assert_eq!(unused_settings(&Tree::of(&[])).len(), 7);
+        assert_eq!(unused_settings(&Tree::of(&[])).len(), 9);
     }
 
     #[test]

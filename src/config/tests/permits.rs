@@ -75,9 +75,16 @@ fn a_project_may_touch_these_keys_and_no_other() {
     };
     assert_eq!(
         of("free"),
-        ["start", "naming.style", "naming.name_len_max", "naming.reserved", "display.color"]
+        [
+            "start",
+            "naming.style",
+            "naming.name_len_max",
+            "naming.reserved",
+            "display.color",
+            "agent.exposure"
+        ]
     );
-    let lower = ["timeouts.", "limits.", "rate.", "restart.max"];
+    let lower = ["timeouts.", "limits.", "rate.", "restart.max", "agent."];
     assert!(of("lower").iter().all(|key| lower.iter().any(|start| key.starts_with(start))));
     for key in ["mode", "approval.expires", "spawn.enabled", "spawn.check", "spawn.allow", "roots"] {
         assert!(of("never").contains(&key), "{key}");

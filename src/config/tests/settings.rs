@@ -65,6 +65,7 @@ fn every_key_maps_to_one_field_and_back() {
             Setting::Texts(_) => Setting::Texts(vec!["X".into()]),
             Setting::Text(_) if key.kind == Kind::Address => Setting::Text("::1".into()),
             Setting::Text(_) if key.kind == Kind::Url => Setting::Text("http://127.0.0.1:8080/".into()),
+            Setting::Text(_) if matches!(key.kind, Kind::Decimal { .. }) => Setting::Text("0.25".into()),
             Setting::Text(_) => Setting::Text("${secret:KEY}".into()),
         };
         let mut after = before.clone();

@@ -20,6 +20,7 @@ mod message;
 mod mirrored;
 mod note;
 mod params;
+mod post;
 mod reading;
 mod redirect;
 mod refusal;
@@ -56,6 +57,7 @@ pub use self::encode::unwrapped;
 pub use self::endpoint::is_reserved;
 pub use self::mirrored::MirroredParams;
 pub use self::params::{ParamHeaders, param_headers};
+pub use self::post::{NoReply, Reply};
 
 use self::endpoint::Target;
 use self::exchange::Request;
