@@ -246,7 +246,7 @@ mod tests {
             ["callboard", "mcp", "add"].iter().chain(words).map(OsString::from).collect();
         let cli = Cli::try_parse_from(&argv).unwrap_or_else(|e| panic!("{words:?}: {e}"));
         match cli.command {
-            Command::Mcp { verb: Mcp::Add(args) } => plan(args, &argv),
+            Some(Command::Mcp { verb: Mcp::Add(args) }) => plan(args, &argv),
             other => panic!("{other:?}"),
         }
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::ArgValueCandidates;
 
+use super::agent_args::AgentArgs;
 use super::as_model::ModelArgs;
 use super::audit_args::AuditVerb;
 use super::client_args::{ImportArgs, InstallArgs, UninstallArgs};
@@ -27,14 +28,17 @@ const GLOBAL: &str = "Options of every command";
 /// Runs MCP servers the way Erlang runs processes: each one supervised, calls routed without losing a byte
 #[derive(Debug, Parser)]
 #[command(name = "callboard", version, after_help = help::TOP, max_term_width = 110)]
-#[command(subcommand_required = true, arg_required_else_help = true, disable_help_subcommand = true)]
+#[command(disable_help_subcommand = true)]
 pub struct Cli {
     /// What holds for every verb.
     #[command(flatten)]
     pub global: Global,
-    /// The verb.
+    /// What holds without one.
+    #[command(flatten)]
+    pub agent: AgentArgs,
+    /// The verb; without one, the agent.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Option<Command>,
 }
 
 /// Options of every command.
@@ -113,6 +117,9 @@ pub enum LogFormat {
 /// The first word.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// The agent: no verb at all.
+    #[command(skip)]
+    Agent(AgentArgs),
     /// See it work: starts small built-in servers, lets one crash and one hang
     Demo,
     /// Find what is wrong with configuration and machine, and how to cure it

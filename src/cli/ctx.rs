@@ -12,6 +12,7 @@ use super::failure::{Failure, nearest};
 use super::far::Far;
 use super::once::ONCE;
 use super::out::{Style, Terminal};
+use super::repl::house::House;
 use super::stand_in::StandIn;
 use crate::config::approvals;
 use crate::config::load::{LoadOptions, Loaded, SOURCE_VARIABLES, load};
@@ -47,6 +48,8 @@ pub struct Ctx {
     pub redaction: Redaction,
     /// The process that asked, where a verb is done for another one.
     pub far: Option<Arc<Far>>,
+    /// The servers that run already, where the verb is typed at a prompt.
+    pub house: Option<Arc<House>>,
 }
 
 /// The options of loading that belong to these flags.
@@ -81,7 +84,18 @@ impl Ctx {
         let redaction = Redaction::default();
         redaction.learn(&loaded.servers.secrets);
         let term = term.colored(loaded.settings.color);
-        Self { global, term, argv, options, loaded, once: None, guard: None, redaction, far: None }
+        Self {
+            global,
+            term,
+            argv,
+            options,
+            loaded,
+            once: None,
+            guard: None,
+            redaction,
+            far: None,
+            house: None,
+        }
     }
 
     /// The same with the configuration of a server that runs once.

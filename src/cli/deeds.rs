@@ -52,7 +52,7 @@ pub fn ctx(options: LoadOptions, loaded: Loaded, redaction: Redaction, screen: S
         width_err: screen.width_err.unwrap_or(80),
     };
     let (global, argv) = (Global { json: screen.json, ..Global::default() }, Vec::new());
-    Ctx { global, term, argv, options, loaded, once: None, guard: None, redaction, far: None }
+    Ctx { global, term, argv, options, loaded, once: None, guard: None, redaction, far: None, house: None }
 }
 
 /// Does what is asked by somebody who wants these entries.

@@ -143,7 +143,7 @@ pub async fn using(
     work: &Work,
 ) -> Result<Option<Answered>, Failure> {
     #[cfg(unix)]
-    if ctx.once.is_none() {
+    if ctx.once.is_none() && ctx.house.is_none() {
         return super::control::using(ctx, schema, known(ctx, server), work).await;
     }
     let _ = (ctx, schema, server, work);

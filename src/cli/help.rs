@@ -29,6 +29,7 @@ fn own_words(verb: Command) -> Command {
 
 pub(super) const TOP: &str = "\
 Examples:
+  callboard                                      a prompt, with all servers
   callboard demo                                 see it work at once
   callboard mcp add fs -- npx -y @modelcontextprotocol/server-filesystem .
   callboard mcp status                           start the servers, look at them

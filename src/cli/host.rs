@@ -65,6 +65,9 @@ pub async fn act(
     within: Option<Duration>,
 ) -> Result<Done, Failure> {
     let servers: Vec<ServerId> = servers.iter().map(ServerId::new).collect();
+    if let Some(house) = &ctx.house {
+        return super::repl::verbs::act(ctx, house, verb, &servers, within).await.map(Done::from);
+    }
     match super::control::ask(ctx, verb, SCHEMA, &servers, within).await? {
         Some(answer) => Ok(answer.into()),
         None => Err(older(needs_host(verb), &super::control::others(ctx).await)),
@@ -77,6 +80,12 @@ pub async fn logs(ctx: &Ctx, args: &LogsArgs) -> Result<Done, Failure> {
     use super::tail::Following;
     if !args.follow && !args.wire {
         return act(ctx, "logs", std::slice::from_ref(&args.server), None).await;
+    }
+    if ctx.house.is_some() {
+        return Err(Failure::usage(
+            "a prompt can't be followed and typed at: `-f` and `--wire` are for the command line",
+        )
+        .fix("leave them out here, or run `callboard mcp logs -f` elsewhere, where a host runs"));
     }
     let wanted = Following { stderr: args.follow, wire: args.wire };
     let wanted = serde_json::value::to_raw_value(&wanted)
@@ -142,6 +151,9 @@ struct SavedView {
 /// The answer when the switch was moved, which a running host hears of at once.
 async fn saved(ctx: &Ctx, verb: &'static str, words: &str) -> Result<Done, Failure> {
     let file = switch::file(ctx.home()?).display().to_string();
+    if let Some(house) = &ctx.house {
+        super::repl::verbs::act(ctx, house, verb, &[], None).await?;
+    }
     #[cfg(unix)]
     let host = {
         let told = super::control::ask(ctx, "reload", SCHEMA, &[], None).await;

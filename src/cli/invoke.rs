@@ -168,6 +168,15 @@ impl Person<'_> {
 
     /// Asks, and answers the request.
     async fn answer(&mut self, Asked { prompt, answer: to }: Asked) {
+        // What is typed at a prompt is its own approval; what may never run was refused before.
+        if self.ctx.house.is_some() && prompt.session == OWN_SESSION {
+            match (&self.ear, to) {
+                (_, Some(to)) => _ = to.send(Answer::Once),
+                (Ear::Desk(listener), None) => listener.answer(prompt.id, Answer::Once),
+                (Ear::Far(_) | Ear::Deaf, None) => {}
+            }
+            return;
+        }
         self.course.holds(true);
         let question = || {
             let looks = second_looks(self.ctx, self.runtime, self.call);
@@ -260,11 +269,21 @@ async fn send(
                 tick.reset();
                 continue;
             }
-            Some(event) = course.next() => {
-                if let CallEvent::Progress(params) = event {
-                    progress = ctx.clean_piece(&progress_text(&params));
+            Some(event) = course.next() => match event {
+                CallEvent::Progress(params) => progress = ctx.clean_piece(&progress_text(&params)),
+                CallEvent::Asked(asked) => {
+                    line.clear();
+                    tokio::select! {
+                        biased;
+                        reply = &mut running => return reply,
+                        () = super::repl::asking::answer(ctx, asked) => {}
+                    }
+                    started = Monotonic::now();
+                    tick.reset();
+                    continue;
                 }
-            }
+                _ => {}
+            },
             _ = tick.tick(), if shows => {}
         }
         let elapsed = Monotonic::now().since(started);

@@ -223,6 +223,8 @@ fn ending(unread: bool, several: bool) -> Exit {
 async fn settle_all(ctx: &Ctx, runtime: &Runtime, within: Option<Duration>) -> Vec<ServerView> {
     match within {
         Some(within) => waiting(ctx, runtime, runtime.settle(&[], within)).await,
+        // They run anyway: what is there is shown, and the rest comes.
+        None if ctx.house.is_some() => runtime.settle(&[], Duration::ZERO).await,
         None => waiting(ctx, runtime, runtime.settle_or_grace(GRACE)).await,
     }
 }

@@ -4,6 +4,7 @@
 
 pub mod add_form;
 pub mod address;
+pub mod agent_args;
 pub mod allow;
 pub mod approve;
 pub mod args;
@@ -62,6 +63,7 @@ pub mod pin_args;
 #[cfg(test)]
 mod property_tests;
 pub mod question;
+pub mod repl;
 pub mod rule_args;
 pub mod save;
 pub mod secret;
@@ -103,7 +105,7 @@ use out::{Answer, Terminal};
 use pin_args::PinVerb;
 use secret_args::SecretVerb;
 
-use crate::config::host::ColorChoice;
+use crate::config::host::{ColorChoice, LogLevel};
 use crate::transport::guard;
 
 /// How a verb ended well.
@@ -177,6 +179,17 @@ fn run(argv: Vec<OsString>) -> Exit {
         }
         Err(usage::Refused::Failure(failure)) => return fail("callboard.error/1", &failure, json, term),
     };
+    let cli = match meant(cli) {
+        Ok(cli) => cli,
+        Err(failure) => return fail("callboard.error/1", &failure, json, term),
+    };
+    if matches!(&cli.command, Command::Agent(args) if args.prompt.is_none()) && !(term.stdin && term.stdout) {
+        if json || cli.global.json {
+            return fail("callboard.error/1", &usage::missing_verb(), true, term);
+        }
+        out::write_stderr(&help::command().render_help().to_string());
+        return Exit::Usage;
+    }
     let (json, schema) = (json || cli.global.json, schema(&cli.command));
     // Stdout belongs to the protocol there, whatever goes wrong.
     let json = json && !matches!(cli.command, Command::Serve(_));
@@ -189,8 +202,24 @@ fn run(argv: Vec<OsString>) -> Exit {
     }
 }
 
+/// The words with what no verb means.
+struct Meant {
+    global: args::Global,
+    command: Command,
+}
+
+fn meant(cli: Cli) -> Result<Meant, Failure> {
+    let Cli { global, agent, command } = cli;
+    match command {
+        Some(_) if agent.any() => Err(Failure::usage("an option of the agent and a verb are both given")
+            .fix("leave one of them out: `callboard --help` shows which options belong to the agent")),
+        Some(command) => Ok(Meant { global, command }),
+        None => Ok(Meant { global, command: Command::Agent(agent) }),
+    }
+}
+
 /// `-C DIR`
-fn enter(cli: &Cli) -> Result<(), Failure> {
+fn enter(cli: &Meant) -> Result<(), Failure> {
     let Some(folder) = &cli.global.directory else { return Ok(()) };
     std::env::set_current_dir(folder).map_err(|e| {
         Failure::usage(format!("can't enter {}: {e}", folder.display())).fix("give -C a folder that exists")
@@ -198,19 +227,24 @@ fn enter(cli: &Cli) -> Result<(), Failure> {
 }
 
 /// What needs neither configuration nor servers is answered at once.
-fn act(cli: Cli, argv: Vec<OsString>, term: Terminal) -> Result<Done, Failure> {
+fn act(cli: Meant, argv: Vec<OsString>, term: Terminal) -> Result<Done, Failure> {
     match cli.command {
         Command::Explain { code } => return explain::explain(code.as_deref(), term.style()).map(Done::from),
         Command::Completions { shell } => return complete::script(shell).map(Done::from),
         _ => {}
     }
     let ctx = Ctx::new(cli.global, term, argv);
-    logging::init(ctx.loaded.settings.log_level, ctx.global.log_format, ctx.term.style_err().color);
+    // At the prompt what happens is told above it; log lines would run into what is typed.
+    let prompt = matches!(&cli.command, Command::Agent(args) if args.prompt.is_none());
+    let quiet = prompt && ctx.term.stderr && ctx.global.log_level.is_none();
+    let level = if quiet { LogLevel::Off } else { ctx.loaded.settings.log_level };
+    logging::init(level, ctx.global.log_format, ctx.term.style_err().color);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| {
         Failure::new("internal", Exit::Unavailable, format!("can't start the event loop: {e}"))
     })?;
     // The findings of `doctor` tell the same, with more words; the demo reads no configuration.
-    let silent = matches!(cli.command, Command::Doctor | Command::Demo | Command::Serve(_));
+    let silent =
+        matches!(cli.command, Command::Doctor | Command::Demo | Command::Serve(_) | Command::Agent(_));
     let errors = if silent { Vec::new() } else { ctx.source_errors() };
     let outcome = match runtime.block_on(dispatch(&ctx, cli.command)) {
         Ok(Done::Streamed(exit)) => Ok(Done::Streamed(exit)),
@@ -241,6 +275,13 @@ fn fail(schema: &str, failure: &Failure, json: bool, term: Terminal) -> Exit {
 async fn dispatch(ctx: &Ctx, command: Command) -> Result<Done, Failure> {
     let style = ctx.style();
     match command {
+        Command::Agent(args) if args.any() => Err(Failure::new(
+            "not_in_this_version",
+            Exit::Usage,
+            "this version has the prompt, and no model behind it yet",
+        )
+        .fix("`callboard` on a terminal; `callboard mcp call` calls a tool from a script")),
+        Command::Agent(_) => repl::run(ctx).await,
         Command::Demo if ctx.global.json => {
             Err(Failure::usage("the demo is a show for people: it has no --json")
                 .fix("leave --json out; the exit code says whether all of it happened"))
@@ -342,6 +383,7 @@ fn call_help() -> String {
 /// Name and version of the shape that a verb answers with.
 fn schema(command: &Command) -> &'static str {
     match command {
+        Command::Agent(_) => "callboard.agent/1",
         Command::Demo => "callboard.demo/1",
         Command::Doctor => "callboard.doctor/1",
         Command::Explain { .. } => "callboard.explain/1",

@@ -143,6 +143,10 @@ pub enum Tone {
     Dim,
     /// A heading or a name.
     Strong,
+    /// Code in a text.
+    Code,
+    /// Stressed in a text.
+    Italic,
 }
 
 impl Tone {
@@ -154,6 +158,8 @@ impl Tone {
             Self::Bad => Some("31"),
             Self::Dim => Some("2"),
             Self::Strong => Some("1"),
+            Self::Code => Some("36"),
+            Self::Italic => Some("3"),
         }
     }
 }

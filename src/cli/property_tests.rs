@@ -124,7 +124,7 @@ proptest! {
             .map(OsString::from)
             .collect();
         let mut matches = help::command().try_get_matches_from(&argv).unwrap();
-        let Command::Mcp { verb: Mcp::Add(args) } = Cli::from_arg_matches_mut(&mut matches).unwrap().command else {
+        let Some(Command::Mcp { verb: Mcp::Add(args) }) = Cli::from_arg_matches_mut(&mut matches).unwrap().command else {
             return Err(TestCaseError::fail("not an add"));
         };
         let entry = Value::Object(add_form::plan(args, &argv).unwrap().entry);

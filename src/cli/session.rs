@@ -47,18 +47,12 @@ pub async fn with_runtime<T>(
     plan: RuntimePlan,
     body: impl AsyncFnOnce(&Runtime) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
+    if let Some(house) = &ctx.house {
+        return beside(house.runtime(), body).await;
+    }
     let runtime =
         Runtime::start(plan).await.map_err(|e| Failure::new("internal", Exit::Unavailable, e.to_string()))?;
-    let outcome = tokio::select! {
-        biased;
-        () = interrupted() => Err(Failure::interrupted()),
-        () = runtime.broken() => Err(Failure::new(
-            "internal",
-            Exit::Unavailable,
-            "the core of the host failed again and again: a bug of Callboard, please report it".to_owned(),
-        )),
-        outcome = body(&runtime) => outcome,
-    };
+    let outcome = beside(&runtime, body).await;
     tokio::select! {
         biased;
         () = interrupted() => {}
@@ -67,9 +61,26 @@ pub async fn with_runtime<T>(
     outcome
 }
 
+/// Runs `body`, and hears Ctrl-C and the end of the core meanwhile.
+async fn beside<T>(
+    runtime: &Runtime,
+    body: impl AsyncFnOnce(&Runtime) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    tokio::select! {
+        biased;
+        () = interrupted() => Err(Failure::interrupted()),
+        () = runtime.broken() => Err(Failure::new(
+            "internal",
+            Exit::Unavailable,
+            "the core of the host failed again and again: a bug of Callboard, please report it".to_owned(),
+        )),
+        outcome = body(runtime) => outcome,
+    }
+}
+
 /// Ends all servers; a line on stderr says that they are awaited: on a terminal while they are, in a
 /// pipe once.
-async fn shutdown(ctx: &Ctx, runtime: Runtime) {
+pub async fn shutdown(ctx: &Ctx, runtime: Runtime) {
     let mut watch = runtime.watch(&[]);
     let done = runtime.shutdown();
     tokio::pin!(done);
@@ -129,6 +140,7 @@ pub async fn answering(
             Ok(answer) => (answer_text(&answer, json, stderr), answer.exit),
             Err(failure) => (failure_text(schema, &failure, json, stderr), failure.exit),
         };
+        let printed = if ctx.house.is_some() { super::repl::mcp::here(printed) } else { printed };
         Ok(tell(&printed, exit))
     })
     .await;

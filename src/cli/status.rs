@@ -54,10 +54,14 @@ pub async fn status(ctx: &Ctx, args: StatusArgs) -> Result<Done, Failure> {
     }
     #[cfg(unix)]
     if args.watch {
-        if let Some(exit) = watch_host(ctx, &wanted).await.transpose() {
+        if ctx.house.is_none()
+            && let Some(exit) = watch_host(ctx, &wanted).await.transpose()
+        {
             return streamed(exit);
         }
-    } else if let Some(answer) = super::control::ask(ctx, "status", SCHEMA, &wanted, args.wait).await? {
+    } else if ctx.house.is_none()
+        && let Some(answer) = super::control::ask(ctx, "status", SCHEMA, &wanted, args.wait).await?
+    {
         return Ok(answer.into());
     }
     let plan = plan(ctx, &wanted);
@@ -71,6 +75,7 @@ pub async fn status(ctx: &Ctx, args: StatusArgs) -> Result<Done, Failure> {
     let body = async |runtime: &Runtime| {
         let views = match args.wait {
             Some(wait) => waiting(ctx, runtime, runtime.settle(&[], wait)).await,
+            None if ctx.house.is_some() => runtime.settle(&[], Duration::ZERO).await,
             None => waiting(ctx, runtime, runtime.settle_or_grace(GRACE)).await,
         };
         answer(ctx, &views, wanted.first())

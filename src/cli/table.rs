@@ -146,6 +146,8 @@ fn cell(field: &Field, right: bool, style: Style) -> Cell {
         Tone::Bad => cell.fg(Color::Red),
         Tone::Dim => cell.add_attribute(Attribute::Dim),
         Tone::Strong => cell.add_attribute(Attribute::Bold),
+        Tone::Code => cell.fg(Color::Cyan),
+        Tone::Italic => cell.add_attribute(Attribute::Italic),
     }
 }
 

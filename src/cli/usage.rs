@@ -13,7 +13,7 @@ use super::failure::Failure;
 const LATER_VERBS: [&str; 4] = ["agent", "console", "login", "logout"];
 
 /// Options that this version does not have.
-const LATER_OPTIONS: [&str; 4] = ["--profile", "--continue", "--resume", "-p"];
+const LATER_OPTIONS: [&str; 1] = ["--profile"];
 
 /// What to do with a command line that clap did not take.
 #[derive(Debug)]
@@ -161,7 +161,7 @@ mod tests {
             &["mcp", "login", "git"][..],
             &["agent"],
             &["console", "--no-color"],
-            &["-p", "hello"],
+            &["--profile", "x"],
             &["mcp", "status", "--profile=x"],
         ] {
             let failure = refuse(words);

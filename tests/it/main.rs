@@ -51,6 +51,8 @@ mod pins;
 mod programs;
 mod promises;
 mod reload;
+mod repl_docs;
+mod repl_prompt;
 mod resilience;
 mod rpc;
 mod schemas;

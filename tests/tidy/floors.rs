@@ -96,7 +96,7 @@ const CRATES: [&[&str]; 7] = [
     ],
     &["governor", "ractor"],
     &[],
-    &["clap", "clap_complete", "comfy_table"],
+    &["clap", "clap_complete", "comfy_table", "rustyline"],
     &[],
 ];
 
@@ -116,7 +116,7 @@ const IMPURE: [&str; 3] = ["rand", "SystemTime::now", "Instant::now"];
 const IMPURE_STD: [&str; 6] = ["fs", "net", "process", "thread", "env", "sync::mpsc"];
 
 /// Edges see each other only where one is a verb of another.
-const EDGE_USES: [(&str, &str); 2] = [("cli", "demo"), ("cli", "serve")];
+const EDGE_USES: [(&str, &str); 3] = [("cli", "agent"), ("cli", "demo"), ("cli", "serve")];
 
 /// The module of `FLOORS` that a path of modules belongs to, with its floor.
 fn floor_of(module: &[String]) -> Option<(&'static str, u8)> {

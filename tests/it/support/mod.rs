@@ -6,6 +6,7 @@ pub mod client;
 mod files;
 pub mod http_client;
 mod peer;
+pub mod pty;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
