@@ -18,11 +18,11 @@ const TRIES_MAX: usize = 5;
 const INVALID_PARAMS: i64 = -32602;
 
 /// Whoever shows a text and brings what is typed.
-pub trait Person {
+pub trait Person: Send {
     /// Shows that.
     fn show(&mut self, text: &str);
     /// What is typed behind a question.
-    fn answer(&mut self, question: &str) -> impl Future<Output = Typed>;
+    fn answer(&mut self, question: &str) -> impl Future<Output = Typed> + Send;
 }
 
 impl Person for Editor {
@@ -30,8 +30,8 @@ impl Person for Editor {
         let _ = write_stdout(&format!("{text}\n"));
     }
 
-    fn answer(&mut self, question: &str) -> impl Future<Output = Typed> {
-        self.answer(question)
+    fn answer(&mut self, question: &str) -> impl Future<Output = Typed> + Send {
+        Self::answer(self, question)
     }
 }
 
@@ -54,7 +54,7 @@ pub struct Manners<'a> {
     /// What can be painted.
     pub style: Style,
     /// Cleans what others wrote.
-    pub clean: &'a dyn Fn(&str) -> String,
+    pub clean: &'a (dyn Fn(&str) -> String + Sync),
 }
 
 /// The `result` of an `elicitation/create` of that server.
