@@ -13,6 +13,8 @@ pub enum Door {
     Cli,
     /// A client of the host (`--mcp-serve`).
     Host,
+    /// The agent: its model asked for the call.
+    Agent,
 }
 
 impl Door {
@@ -22,6 +24,7 @@ impl Door {
             Self::Embedded => "embedded",
             Self::Cli => "cli",
             Self::Host => "host",
+            Self::Agent => "agent",
         }
     }
 }

@@ -275,13 +275,13 @@ fn fail(schema: &str, failure: &Failure, json: bool, term: Terminal) -> Exit {
 async fn dispatch(ctx: &Ctx, command: Command) -> Result<Done, Failure> {
     let style = ctx.style();
     match command {
-        Command::Agent(args) if args.any() => Err(Failure::new(
-            "not_in_this_version",
-            Exit::Usage,
-            "this version has the prompt, and no model behind it yet",
-        )
-        .fix("`callboard` on a terminal; `callboard mcp call` calls a tool from a script")),
-        Command::Agent(_) => repl::run(ctx).await,
+        Command::Agent(args) => {
+            let ctx = repl::once::with_model(ctx, &args);
+            match &args.prompt {
+                Some(prompt) => repl::once::answer(&ctx, &args, prompt).await,
+                None => repl::run(&ctx, &args).await,
+            }
+        }
         Command::Demo if ctx.global.json => {
             Err(Failure::usage("the demo is a show for people: it has no --json")
                 .fix("leave --json out; the exit code says whether all of it happened"))

@@ -33,7 +33,7 @@ pub(super) const fn page(
 }
 
 /// The codes of calls in their order, then those of the command line.
-const PAGES: [Page; 46] = [
+const PAGES: [Page; 53] = [
     page(
         "unknown_server",
         "no server of that name",
@@ -271,6 +271,55 @@ const PAGES: [Page; 46] = [
         "The verb acts on the host that the clients of a user share, and none runs: the first client of `callboard --mcp-serve` starts it.",
         NO_CALL,
         "`callboard mcp status` starts the servers for a look; `on S` and `off S` change the configuration.",
+    ),
+    page(
+        "no_model",
+        "no chat model is configured",
+        "The agent was asked something, and neither the configuration nor a flag says which model answers.",
+        NO_CALL,
+        "`callboard --base-url URL --model NAME`, or `provider`, `base_url` and `name` below [model] in callboard.toml.",
+    ),
+    page(
+        "model_auth",
+        "the model's endpoint refused the key",
+        "It answered 401 or 403.",
+        NO_CALL,
+        "Set model.api_key to a reference such as ${secret:NAME}, or the variable of the provider.",
+    ),
+    page(
+        "model_rate_limited",
+        "the model's endpoint asks to wait",
+        "It answered 429, again after the tries of model.retries.",
+        "Calls of tools that ran before stay done; none is repeated.",
+        "Try again later; `--continue` goes on with the conversation.",
+    ),
+    page(
+        "model_overloaded",
+        "the model's endpoint is overloaded or broken",
+        "It answered 5xx, again after the tries of model.retries.",
+        "Calls of tools that ran before stay done; none is repeated.",
+        "Try again later; `--continue` goes on with the conversation.",
+    ),
+    page(
+        "model_context_too_long",
+        "the conversation is longer than the model can look at",
+        "The endpoint said so, and making room did not help.",
+        "Calls of tools that ran before stay done.",
+        "Begin a new conversation (/clear), or set model.context_window to what the model has.",
+    ),
+    page(
+        "model_bad_request",
+        "the model's endpoint does not take the request",
+        "It has no such model, or does not take a definition or an image.",
+        "Calls of tools that ran before stay done.",
+        "Read its message; `callboard mcp check` says which definitions clients reject.",
+    ),
+    page(
+        "model_network",
+        "the model's endpoint was not reached, or its answer broke off",
+        "The connection failed or ended early.",
+        "Calls of tools that ran before stay done; none is repeated.",
+        "Look at model.base_url and whether the endpoint runs; `--continue` goes on with the conversation.",
     ),
     page(
         "host_gone",

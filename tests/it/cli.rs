@@ -95,7 +95,7 @@ fn verbs_of_a_running_host_end_with_seven() {
 #[test]
 fn words_of_later_versions_say_so() {
     let home = Home::new();
-    for words in [&["agent"][..], &["-p", "hello"]] {
+    for words in [&["agent"][..], &["--profile", "x"]] {
         let ran = home.run(words);
         ran.expect(2);
         assert!(ran.stderr.contains("not part of this version"), "{ran:?}");

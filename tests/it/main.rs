@@ -52,6 +52,7 @@ mod programs;
 mod promises;
 mod reload;
 mod repl_docs;
+mod repl_model;
 mod repl_prompt;
 mod resilience;
 mod rpc;

@@ -69,7 +69,7 @@ fn a_server_that_dies_and_one_that_comes_back_are_told_above_the_line_that_is_ty
     let mut pty = prompt(&home);
     pty.until("1 ready").enter("/mcp call crashy divide dividend=1 divisor=0").until("error:");
     pty.type_in("half a line").until("half a line").until("1 ready");
-    pty.type_in("\r").until("no model is configured").ready().type_in(CTRL_D);
+    pty.type_in("\r").until("no chat model is configured").ready().type_in(CTRL_D);
     assert_eq!(pty.end(), 0);
 }
 

@@ -18,7 +18,7 @@ const TRIES_MAX: usize = 5;
 const INVALID_PARAMS: i64 = -32602;
 
 /// Whoever shows a text and brings what is typed.
-pub trait Person {
+pub trait Person: Send {
     /// Shows that.
     fn show(&mut self, text: &str);
     /// What is typed behind a question.
@@ -31,7 +31,7 @@ impl Person for Editor {
     }
 
     fn answer(&mut self, question: &str) -> impl Future<Output = Typed> + Send {
-        self.answer(question)
+        Self::answer(self, question)
     }
 }
 

@@ -10,6 +10,8 @@ use std::time::SystemTime;
 use tokio::sync::Mutex;
 
 use super::editor::Editor;
+use super::helper::Shared;
+use crate::agent::engine::reserved;
 use crate::builtins::Builtins;
 use crate::cli::ctx::Ctx;
 use crate::cli::exit::Exit;
@@ -36,6 +38,7 @@ pub struct House {
     runtime: Arc<Runtime>,
     /// Whoever types.
     person: Arc<Mutex<Editor>>,
+    shared: Arc<Shared>,
     builtins: Builtins,
     now: Mutex<Now>,
 }
@@ -61,6 +64,7 @@ impl House {
     /// # Errors
     /// When the core can't be started.
     pub async fn start(ctx: &Ctx, person: Arc<Mutex<Editor>>) -> Result<Arc<Self>, Failure> {
+        let shared = person.lock().await.shared.clone();
         let builtins = Builtins::default();
         let held = Held::default();
         let runtime = Runtime::start(plan(ctx, &held, &builtins))
@@ -68,7 +72,7 @@ impl House {
             .map_err(|e| Failure::new("internal", Exit::Unavailable, e.to_string()))?;
         builtins.attach(&runtime);
         let now = Mutex::new(Now { ctx: ctx.clone(), held, seen: marks(ctx) });
-        Ok(Arc::new(Self { runtime: Arc::new(runtime), person, builtins, now }))
+        Ok(Arc::new(Self { runtime: Arc::new(runtime), person, shared, builtins, now }))
     }
 
     /// What calls go through.
@@ -79,6 +83,11 @@ impl House {
     /// The same, for a conversation.
     pub fn shared_runtime(&self) -> Arc<Runtime> {
         self.runtime.clone()
+    }
+
+    /// Whether something is being typed right now.
+    pub fn reads(&self) -> bool {
+        self.shared.reads()
     }
 
     /// Whoever types; one asks them at a time.
@@ -143,6 +152,16 @@ impl House {
         self.apply(&now).await
     }
 
+    /// Settings of this run, stronger than those of the files. One that can't be used changes nothing.
+    pub async fn set(&self, settings: &[(&str, &str)]) {
+        let mut now = self.now.lock().await;
+        let new = settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        now.ctx.options.settings.extend(new);
+        let mode = now.ctx.loaded.settings.mode;
+        now.ctx.loaded = load(&now.ctx.options);
+        now.ctx.loaded.settings.mode = mode;
+    }
+
     async fn apply(&self, now: &Now) -> Result<(), Failure> {
         let done = self.runtime.reload(&plan(&now.ctx, &now.held, &self.builtins)).await;
         done.map(|_| ()).map_err(|refused| Failure::config(now.ctx.clean(&refused.to_string())))
@@ -160,6 +179,7 @@ fn plan(ctx: &Ctx, held: &Held, builtins: &Builtins) -> RuntimePlan {
     let mut plan = RuntimePlan { only: None, ..session::plan(ctx, &[]) };
     plan.servers = without_ourselves(plan.servers, std::env::current_exe().ok().as_deref());
     builtins.plan(&ctx.loaded, &mut plan);
+    plan.reserved.extend(reserved());
     plan.declared = Declared::new(&declared());
     for entry in &mut plan.servers.entries {
         let is_held = held.all || held.servers.contains(&entry.id);

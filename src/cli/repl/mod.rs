@@ -15,7 +15,10 @@ pub mod inline;
 pub mod input;
 pub mod markdown;
 pub mod mcp;
+pub mod once;
+pub mod show;
 pub mod signals;
+pub mod talk;
 pub mod tty;
 pub mod verbs;
 pub mod words;
@@ -34,6 +37,7 @@ use self::input::{COMMANDS, Deed, Input};
 use self::signals::Signals;
 use self::tty::Kept;
 use super::Done;
+use super::agent_args::AgentArgs;
 use super::audit;
 use super::audit_args::{AuditFilter, AuditTail, AuditVerb};
 use super::ctx::Ctx;
@@ -41,6 +45,9 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::out::{self, Tone, answer_text, failure_text};
 use super::text::count;
+use crate::agent::engine::Agent;
+use crate::agent::log::{Log, newest, sessions};
+use crate::agent::turn::Entry;
 use crate::config::mode::Mode;
 use crate::config::suggest::nearest;
 use crate::id::OWN_PREFIX;
@@ -49,7 +56,7 @@ use crate::id::OWN_PREFIX;
 ///
 /// # Errors
 /// When there is no terminal to edit on, or the core can't be started.
-pub async fn run(ctx: &Ctx) -> Result<Done, Failure> {
+pub async fn run(ctx: &Ctx, args: &AgentArgs) -> Result<Done, Failure> {
     let kept = Kept::take();
     let signals = Signals::listen()?;
     let style = ctx.style();
@@ -64,9 +71,11 @@ pub async fn run(ctx: &Ctx) -> Result<Done, Failure> {
     let editor = Arc::new(Mutex::new(editor));
     let house = House::start(ctx, editor.clone()).await?;
     let follow = Follow::start(house.clone(), shared, ctx);
-    let mut prompt = Prompt { house, editor, signals, follow, pressed: false };
+    let taken = taken(ctx, args);
+    let mut prompt = Prompt { house, editor, signals, follow, pressed: false, taken, agent: None };
     let exit = prompt.serve().await;
-    let Prompt { house, editor, follow, .. } = prompt;
+    let Prompt { house, editor, follow, agent, .. } = prompt;
+    drop(agent);
     follow.end().await;
     drop(editor);
     drop(kept);
@@ -94,6 +103,10 @@ struct Prompt {
     follow: Follow,
     /// Ctrl-C was pressed at an empty prompt just before.
     pressed: bool,
+    /// The conversation to go on with, once there is a model.
+    taken: Option<String>,
+    /// The conversation.
+    agent: Option<Agent>,
 }
 
 async fn typed(editor: &Mutex<Editor>) -> Typed {
@@ -150,9 +163,7 @@ impl Prompt {
     async fn line(&mut self, line: &str) -> Result<Next, Failure> {
         match input::read(line) {
             Input::Empty => {}
-            Input::Say(_) => {
-                self.say(Tone::Warn, "no model is configured; `/help` shows what can be done without one")
-            }
+            Input::Say(text) => return self.talk(text).await,
             Input::Command(deed, rest) => return self.command(deed, &rest).await,
             Input::Prompt(name, rest) => self.prompt(&name, &rest).await,
             Input::Unknown(name, near) => {
@@ -174,11 +185,115 @@ impl Prompt {
             Deed::Mode => self.mode(rest).await,
             Deed::Log => self.log(rest).await,
             Deed::Exit => return Ok(Next::Leave(Exit::Ok)),
-            Deed::Model | Deed::Usage | Deed::Clear | Deed::Compact | Deed::Resume => {
-                self.say(Tone::Warn, "no model is configured");
+            Deed::Model => self.model(rest).await,
+            Deed::Usage => self.usage(),
+            Deed::Clear => {
+                self.agent = None;
+                self.taken = None;
+                self.say(Tone::Dim, "a new conversation");
             }
+            Deed::Compact => self.say(
+                Tone::Dim,
+                "it is made shorter by itself when it fills the model's window (agent.compact_at)",
+            ),
+            Deed::Resume => self.resume(rest).await,
         }
         Ok(Next::Read)
+    }
+
+    /// What was said to the model, and its turn.
+    async fn talk(&mut self, text: String) -> Result<Next, Failure> {
+        let ctx = self.house.ctx().await;
+        if self.agent.is_none() {
+            match talk::model(&ctx).await {
+                Ok(model) => {
+                    self.follow.name_model(Some(ctx.loaded.settings.model.name.clone()));
+                    let (log, entries) = self.log_of(&ctx);
+                    self.agent = Some(talk::begin(&ctx, &self.house, model, log, entries));
+                }
+                Err(none) => {
+                    self.say(Tone::Warn, &none.to_string());
+                    let _ = out::write_stdout(&talk::first_run(ctx.style()).await);
+                    return Ok(Next::Read);
+                }
+            }
+        }
+        let Some(agent) = &mut self.agent else { return Ok(Next::Read) };
+        let context = talk::mentioned(agent, &ctx, &text).await;
+        let (_, leaves) = talk::turn(agent, &ctx, &self.house, &mut self.signals, (text, context)).await;
+        Ok(if leaves { Next::Leave(Exit::Interrupted) } else { Next::Read })
+    }
+
+    /// Where the conversation is written down, and what was said in it before.
+    fn log_of(&mut self, ctx: &Ctx) -> (Option<Log>, Vec<Entry>) {
+        let Ok(home) = &ctx.loaded.home else { return (None, Vec::new()) };
+        if let Some(id) = self.taken.take() {
+            match Log::resume(home, &id, ctx.redaction.clone()) {
+                Ok((log, read)) => return (Some(log), read.entries),
+                Err(error) => self.say(Tone::Warn, &ctx.clean(&error.to_string())),
+            }
+        }
+        match Log::create(home, ctx.redaction.clone()) {
+            Ok(log) => (Some(log), Vec::new()),
+            Err(error) => {
+                self.say(Tone::Warn, &ctx.clean(&format!("the conversation is not written down: {error}")));
+                (None, Vec::new())
+            }
+        }
+    }
+
+    /// `/model [NAME]`
+    async fn model(&mut self, rest: &str) {
+        if !rest.is_empty() {
+            self.house.set(&[("model.name", rest)]).await;
+        }
+        let ctx = self.house.ctx().await;
+        match talk::model(&ctx).await {
+            Ok(model) => {
+                let settings = &ctx.loaded.settings.model;
+                let place = ctx.clean(settings.place().unwrap_or_default());
+                self.say(Tone::Plain, &format!("{} at {place}", settings.name));
+                self.follow.name_model(Some(settings.name.clone()));
+                if let Some(agent) = &mut self.agent {
+                    agent.set_model(Arc::new(model));
+                }
+            }
+            Err(none) => {
+                self.say(Tone::Warn, &none.to_string());
+                let _ = out::write_stdout(&talk::first_run(ctx.style()).await);
+            }
+        }
+    }
+
+    fn usage(&self) {
+        match &self.agent {
+            Some(agent) => {
+                let id = agent.id().unwrap_or("not written down");
+                let messages = agent.conversation().messages();
+                let about = crate::agent::turn::compact::estimate(&messages);
+                self.say(
+                    Tone::Plain,
+                    &format!("about {about} tokens in {} messages; conversation {id}", messages.len()),
+                );
+            }
+            None => self.say(Tone::Dim, "nothing was said yet"),
+        }
+    }
+
+    /// `/resume [ID]`
+    async fn resume(&mut self, rest: &str) {
+        let ctx = self.house.ctx().await;
+        let Ok(home) = &ctx.loaded.home else { return };
+        if rest.is_empty() {
+            for session in sessions(home).into_iter().take(20) {
+                let title = ctx.clean(&session.title);
+                self.say(Tone::Plain, &format!("{}  {}  {title}", session.id, session.at));
+            }
+            return;
+        }
+        self.agent = None;
+        self.taken = Some(rest.to_owned());
+        self.say(Tone::Dim, "it goes on with what you say next");
     }
 
     fn help(&self, rest: &str) {
@@ -287,6 +402,12 @@ fn command_text(command: &input::Command) -> String {
     let others = if others.is_empty() { String::new() } else { format!("\nalso: {}", others.join(", ")) };
     let more = if command.deed == Deed::Mcp { "\n/mcp VERB --help shows each with examples" } else { "" };
     format!("/{} {}\n{}{others}{more}\n", command.names[0], command.takes, command.about)
+}
+
+/// Which earlier conversation the words mean.
+fn taken(ctx: &Ctx, args: &AgentArgs) -> Option<String> {
+    let home = ctx.loaded.home.as_deref().ok();
+    args.resume.clone().or_else(|| home.filter(|_| args.go_on).and_then(newest))
 }
 
 /// Whether a server is one of the configuration, not the host itself.
