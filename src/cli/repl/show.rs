@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::markdown::Markdown;
 use crate::agent::engine::Told;
 use crate::agent::turn::End;
+use crate::cli::ctx::Ctx;
 use crate::cli::out::{Style, Tone, write_stdout};
 use crate::cli::session::StatusLine;
 use crate::cli::text::{first_line, span};
@@ -31,12 +32,13 @@ pub struct Show {
 }
 
 impl Show {
-    /// For that screen; `width` is that of stderr, in columns.
-    pub fn new(style: Style, width: u16) -> Self {
+    /// For the screen of whoever typed.
+    pub fn new(ctx: &Ctx) -> Self {
+        let style = ctx.style();
         Self {
             style,
             markdown: Markdown::new(style),
-            line: StatusLine::new(width),
+            line: StatusLine::new(ctx),
             runs: BTreeMap::new(),
             held: String::new(),
             usage: None,

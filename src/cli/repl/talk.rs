@@ -192,7 +192,7 @@ pub async fn turn(
         redaction: ctx.redaction.clone(),
     };
     let (tell, mut told) = mpsc::channel::<Told>(TOLD_MAX);
-    let mut show = Show::new(style, ctx.term.width_err);
+    let mut show = Show::new(ctx);
     let mut leaves = false;
     let mut tick = tokio::time::interval(TICK);
     let end = {
