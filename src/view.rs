@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use self::history::{History, Tally};
+use crate::catalog::flow::Reach;
 use crate::catalog::items::ServerCatalog;
+use crate::catalog::lint::hides;
 use crate::config::spec::{Entry, ToolFilter, Trust};
 use crate::id::{Generation, ServerId};
 use crate::shaping::render::one_line;
@@ -197,6 +199,8 @@ pub struct ServerView {
     pub trust: Trust,
     /// Counts of what it offers.
     pub counts: ItemCounts,
+    /// What its listed tools could carry, by their names.
+    pub reach: Reach,
     /// Size of its tool definitions in bytes.
     pub definition_bytes: u64,
     /// Calls running on it.
@@ -234,6 +238,8 @@ pub struct ItemCounts {
     pub quarantined: usize,
     /// Tools that are held by a pin, of those that are listed.
     pub held: usize,
+    /// Tools with characters in their definition that nobody sees, of those that are listed.
+    pub unseen: usize,
     /// Tools hidden by a filter.
     pub filtered: usize,
     /// Resources.
@@ -258,11 +264,13 @@ impl ServerView {
             tools,
             quarantined: catalog.tools.quarantined.len(),
             held: listed().filter(|item| catalog.held.contains_key(&item.name)).count(),
+            unseen: listed().filter(|item| hides(item)).count(),
             filtered: catalog.tools.items.len() - tools,
             resources: catalog.resources.items.len(),
             templates: catalog.templates.items.len(),
             prompts: catalog.prompts.items.len(),
         };
+        self.reach = Reach::of(listed().map(AsRef::as_ref));
         self.definition_bytes = listed().map(|item| item.raw.len() as u64).sum();
     }
 
@@ -293,6 +301,7 @@ impl ServerView {
             server_info: None,
             trust: Trust::default(),
             counts: ItemCounts::default(),
+            reach: Reach::default(),
             definition_bytes: 0,
             in_flight: 0,
             queued: 0,

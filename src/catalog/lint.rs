@@ -136,6 +136,35 @@ pub fn labels(server: &str, item: &Item, others: &Others) -> Vec<Label> {
     found
 }
 
+/// Whether a definition has characters that nobody sees: what `labels` calls `Hidden`.
+pub fn hides(item: &Item) -> bool {
+    if item.raw.is_ascii() && !item.raw.contains(&b'\\') {
+        return false;
+    }
+    let raw = String::from_utf8_lossy(&item.raw);
+    let root = Node::parse(&raw);
+    let fields = || super::pin::FIELDS.into_iter().filter_map(|field| root.as_ref()?.get(field));
+    fields().any(|part| any_text(part, &|text| unseen(text).next().is_some()))
+}
+
+fn any_text(node: &Node<'_>, test: &dyn Fn(&str) -> bool) -> bool {
+    match node {
+        Node::Object(members) => {
+            members.iter().any(|(key, value)| test(&key.decoded()) || any_text(value, test))
+        }
+        Node::Array(items) => items.iter().any(|item| any_text(item, test)),
+        Node::Text(text) => test(&text.decoded()),
+        Node::Number(_) | Node::Word(_) => false,
+    }
+}
+
+/// The characters of a text that nobody sees, and where they stand. Emoji are joined by U+200D, and
+/// Persian and Indic words need U+200C: between such they are no sign.
+fn unseen(text: &str) -> impl Iterator<Item = (usize, char)> {
+    text.char_indices()
+        .filter(|(at, c)| is_hidden(*c) && !matches!(c, '\n' | '\t' | '\r') && !joins(text, *at, *c))
+}
+
 struct Desk<'a> {
     server: &'a str,
     own: &'a str,
@@ -201,9 +230,7 @@ impl Desk<'_> {
     }
 
     fn hidden(&mut self, path: &str, text: &str) {
-        let mut hits = text.char_indices().filter(|(_, c)| is_hidden(*c) && !matches!(c, '\n' | '\t' | '\r'));
-        // Emoji are joined by U+200D, and Persian and Indic words need U+200C: between such they are no sign.
-        let mut hits = hits.by_ref().filter(|(at, c)| !joins(text, *at, *c));
+        let mut hits = unseen(text);
         let Some((at, c)) = hits.next() else { return };
         let count = 1 + hits.count();
         let sentence = match count {

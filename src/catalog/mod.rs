@@ -3,6 +3,7 @@
 //! by us. Pure; the registry actor publishes what `merge` returns.
 
 pub mod definition;
+pub mod flow;
 pub mod items;
 mod json;
 pub mod kept;

@@ -12,8 +12,10 @@ use super::items::Clean;
 use super::list_args::MaybeServer;
 use super::once::pick;
 use super::out::{Answer, Style, Tone};
+use super::pin::flow_when_seen;
 use super::session::{answering, plan, ready, unread};
 use super::text;
+use crate::catalog::flow::Flow;
 use crate::catalog::items::{ItemList, Quarantined};
 use crate::id::ServerId;
 use crate::runtime::Runtime;
@@ -60,6 +62,7 @@ struct CheckView<'a> {
     findings: Vec<FindingView<'a>>,
     unusable: Vec<BadView<'a>>,
     list_warnings: &'a [String],
+    toxic_flow: Option<Flow>,
 }
 
 /// `check S`
@@ -84,7 +87,10 @@ fn answer(ctx: &Ctx, server: &ServerId, list: &ItemList) -> Result<Answer, Failu
     let checked = list.items.len() + list.quarantined.len();
     let clean = |text: &str| ctx.clean(text);
     let human = report(checked, &findings, list, ctx.style(), &clean);
+    let toxic_flow = flow_when_seen(ctx, Some((server, list))).filter(|flow| flow.has(server.as_str()));
+    let toxic = toxic_flow.as_ref().map(Flow::to_string);
     let view = CheckView {
+        toxic_flow,
         server: server.as_str(),
         tools_checked: checked,
         findings: findings.iter().map(finding_view).collect(),
@@ -97,7 +103,7 @@ fn answer(ctx: &Ctx, server: &ServerId, list: &ItemList) -> Result<Answer, Failu
     };
     let clean_bill = findings.is_empty() && list.quarantined.is_empty() && list.warnings.is_empty();
     let exit = if clean_bill { Exit::Ok } else { Exit::Unhealthy };
-    Ok(Answer::new(SCHEMA, &view, human)?.ending(exit))
+    Ok(Answer::new(SCHEMA, &view, human)?.warn(toxic).ending(exit))
 }
 
 fn finding_view(finding: &Finding) -> FindingView<'_> {

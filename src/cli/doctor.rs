@@ -95,6 +95,7 @@ pub fn doctor(ctx: &Ctx) -> Result<Answer, Failure> {
     let entries = &ctx.loaded.servers.entries;
     findings.extend(entries.iter().flat_map(|entry| of_entry(ctx, entry)));
     findings.extend(runners(entries, &ctx.options.env));
+    findings.extend(toxic_flow(ctx));
     findings.extend(left_overs(ctx));
     let healthy = findings.iter().all(|finding| finding.level < Level::Error);
     let view = DoctorView {
@@ -322,6 +323,14 @@ fn is_program(path: &Path) -> bool {
     }
     #[cfg(not(unix))]
     metadata.is_file()
+}
+
+/// Servers that are sound one by one, and together could carry private data away.
+fn toxic_flow(ctx: &Ctx) -> Option<Finding> {
+    let found = super::pin::flow_when_seen(ctx, None)?;
+    Some(Finding::new("flow", Level::Warning, found.to_string()).fix(
+        "filter out one of these tools (`tools.exclude`), turn one server off, or let none of them run unasked",
+    ))
 }
 
 /// Processes that a crash of a host, together with a guard, left running.

@@ -19,7 +19,8 @@ use super::table::{Column, Field, table};
 use super::text;
 use crate::audit::record::Event;
 use crate::call::ItemKind;
-use crate::catalog::items::Item;
+use crate::catalog::flow::{Flow, Reach, flow};
+use crate::catalog::items::{Item, ItemList};
 use crate::catalog::lint::Others;
 use crate::catalog::merge::Catalog;
 use crate::catalog::pin::{By, Held, Pin, canonical};
@@ -337,6 +338,27 @@ pub fn held_when_seen(ctx: &Ctx) -> BTreeMap<ServerId, usize> {
         Some((entry.id.clone(), held.keys().filter(|tool| spec.filter.keeps(tool)).count()))
     });
     held.collect()
+}
+
+/// The flow that the servers make together, with `now` for what one of them offers at this moment, and the
+/// others as they were last seen. Reads files; starts nothing.
+pub fn flow_when_seen(ctx: &Ctx, now: Option<(&ServerId, &ItemList)>) -> Option<Flow> {
+    let Ok(home) = &ctx.loaded.home else { return None };
+    let entries = &ctx.loaded.servers.entries;
+    let seen = kept::load(&kept::folder(home), entries.iter());
+    let reach = |entry: &Entry| {
+        let EntryState::Ready(spec) = &entry.state else { return None };
+        let tools = match now {
+            Some((server, tools)) if *server == entry.id => tools,
+            _ => &seen.get(&entry.id)?.catalog.tools,
+        };
+        let listed = tools.items.iter().filter(|item| spec.filter.keeps(&item.name));
+        Some(Reach::of(listed.map(AsRef::as_ref)))
+    };
+    let reaches: Vec<(&str, Reach)> =
+        entries.iter().filter_map(|entry| Some((entry.id.as_str(), reach(entry)?))).collect();
+    let found = flow(reaches.iter().map(|(server, reach)| (*server, reach)));
+    found.map(|found| found.cleaned(&|text| ctx.clean(text)))
 }
 
 /// A word about every server with held tools.

@@ -15,6 +15,7 @@ use super::list_args::StatusArgs;
 use super::out::{self, Answer};
 use super::session::{answering, plan, waiting, with_runtime};
 use super::status_view::{StatusRow, counts_down, is_expected, is_healthy, sheet_text, table_text};
+use crate::catalog::flow::{Flow, flow};
 use crate::id::ServerId;
 use crate::runtime::{Runtime, ViewWatch};
 use crate::serve::Talk;
@@ -38,6 +39,16 @@ struct StatusView {
     healthy: bool,
     mode: &'static str,
     servers: Vec<StatusRow>,
+    toxic_flow: Option<Flow>,
+}
+
+impl StatusView {
+    fn of(ctx: &Ctx, healthy: bool, views: &[ServerView]) -> Self {
+        let mode = ctx.loaded.settings.mode.as_str();
+        let toxic_flow = flow(views.iter().map(|view| (view.id.as_str(), &view.reach)));
+        let toxic_flow = toxic_flow.map(|flow| flow.cleaned(&|text| ctx.clean(text)));
+        Self { healthy, mode, servers: views.iter().map(StatusRow::from).collect(), toxic_flow }
+    }
 }
 
 /// `status [S]`
@@ -47,8 +58,7 @@ pub async fn status(ctx: &Ctx, args: StatusArgs) -> Result<Done, Failure> {
         None => Vec::new(),
     };
     if ctx.loaded.servers.entries.is_empty() {
-        let (healthy, mode) = (!ctx.has_broken_source(), ctx.loaded.settings.mode.as_str());
-        let view = StatusView { healthy, mode, servers: Vec::new() };
+        let view = StatusView::of(ctx, !ctx.has_broken_source(), &[]);
         let answer = Answer::new(SCHEMA, &view, nothing(ctx))?.warn(ctx.warnings());
         return Ok(answer.ending(source_exit(ctx)).into());
     }
@@ -100,8 +110,7 @@ pub(super) fn answer(ctx: &Ctx, views: &[ServerView], one: Option<&ServerId>) ->
         (Some(_), [view]) => sheet_text(view, wall(), ctx.style()),
         _ => fleet_text(ctx, views, ctx.style()),
     };
-    let mode = ctx.loaded.settings.mode.as_str();
-    let view = StatusView { healthy, mode, servers: views.iter().map(StatusRow::from).collect() };
+    let view = StatusView::of(ctx, healthy, views);
     let exit = match (healthy, one) {
         (true, _) => Exit::Ok,
         (false, None) if ctx.has_broken_source() => Exit::Config,
@@ -110,7 +119,8 @@ pub(super) fn answer(ctx: &Ctx, views: &[ServerView], one: Option<&ServerId>) ->
     // The sheet of one server has its own warnings.
     let told = |warning: &String| one.is_some() && views.iter().any(|view| view.warnings.contains(warning));
     let warnings = ctx.warnings().into_iter().filter(|warning| !told(warning));
-    Ok(Answer::new(SCHEMA, &view, human)?.warn(warnings).ending(exit))
+    let toxic = view.toxic_flow.as_ref().map(Flow::to_string);
+    Ok(Answer::new(SCHEMA, &view, human)?.warn(warnings).warn(toxic).ending(exit))
 }
 
 /// The table of all servers; on a screen with the mode below it.
@@ -245,9 +255,7 @@ fn watched(ctx: &Ctx, views: &[ServerView], width: u16) -> Result<Answer, Failur
 }
 
 fn fleet_view(ctx: &Ctx, views: &[ServerView]) -> StatusView {
-    let mode = ctx.loaded.settings.mode.as_str();
-    let healthy = views.iter().all(is_expected);
-    StatusView { healthy, mode, servers: views.iter().map(StatusRow::from).collect() }
+    StatusView::of(ctx, views.iter().all(is_expected), views)
 }
 
 fn json_line(ctx: &Ctx, views: &[ServerView]) -> Result<String, Failure> {

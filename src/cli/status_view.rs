@@ -47,6 +47,7 @@ pub struct StatusRow {
     tools: usize,
     tools_quarantined: usize,
     tools_held: usize,
+    tools_with_hidden_characters: usize,
     tools_filtered: usize,
     resources: usize,
     resource_templates: usize,
@@ -94,6 +95,7 @@ impl From<&ServerView> for StatusRow {
             tools: view.counts.tools,
             tools_quarantined: view.counts.quarantined,
             tools_held: view.counts.held,
+            tools_with_hidden_characters: view.counts.unseen,
             tools_filtered: view.counts.filtered,
             resources: view.counts.resources,
             resource_templates: view.counts.templates,
@@ -261,6 +263,9 @@ fn why(view: &ServerView, now: SystemTime) -> String {
     if view.counts.held > 0 {
         parts.push(format!("{} held", text::count(view.counts.held, "tool")));
     }
+    if view.counts.unseen > 0 {
+        parts.push(format!("{} with hidden characters", text::count(view.counts.unseen, "tool")));
+    }
     if let (LifeState::Ready, Some(warning)) = (view.state, view.warnings.first()) {
         parts.push(warning.clone());
     }
@@ -401,6 +406,7 @@ fn offers(view: &ServerView) -> String {
     let more = [
         (c.quarantined, "bad tool", " skipped"),
         (c.held, "tool", " held"),
+        (c.unseen, "tool", " with hidden characters (callboard mcp tools -v)"),
         (c.filtered, "tool", " filtered out"),
         (c.resources, "resource", ""),
         (c.templates, "resource template", ""),

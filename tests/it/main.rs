@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "in a test, a panic is the report")]
 #![expect(clippy::disallowed_methods, reason = "tests play peers and callers, and look at the clock")]
 
+mod agent_models;
+mod agent_turns;
 mod aggregation;
 mod approving;
 mod arguments;
@@ -58,6 +60,7 @@ mod resilience;
 mod rpc;
 mod schemas;
 mod secrets;
+mod secrets_doors;
 mod secrets_serve;
 mod serve_clients;
 mod serve_following;

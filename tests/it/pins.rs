@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use crate::cli_home::Home;
 use crate::support::bad::{self, Host, Yard, runs, runs_in};
+use crate::support::client;
 use crate::support::*;
 
 /// What the tool `t` says of itself, and the calls that wait for their answers.
@@ -380,7 +381,71 @@ fn hidden_characters_of_definitions_are_shown_and_flagged_and_huge_lists_are_ref
     for words in ["\\u{e0063}", "\\u{202e}", "look twice", "hidden characters", "speaks to the model"] {
         assert!(listed.stdout.contains(words), "{words}: {listed:?}");
     }
+    let home = Home::new();
+    configured(&home, &hidden.iter().map(String::as_str).collect::<Vec<_>>());
+    let status = home.run(&["mcp", "status", "--json"]).json(0);
+    assert!(status["data"]["servers"][0]["tools_with_hidden_characters"].as_u64().unwrap() > 0, "{status}");
+    let table = home.run(&["mcp", "status"]);
+    assert!(table.stdout.contains("with hidden characters"), "{table:?}");
+    let sheet = home.run(&["mcp", "status", "s"]);
+    assert!(sheet.stdout.contains("with hidden characters (callboard mcp tools -v)"), "{sheet:?}");
     let refused = shown(&huge);
     assert_ne!(refused.code, 0);
     assert!(refused.stderr.contains("limits.frame_max"), "{refused:?}");
+}
+
+/// The host rewrites no word of a server unless its configuration asks for it: whoever shapes definitions
+/// must know what they were. So what hides in one is told to the person instead.
+#[tokio::test(start_paused = true)]
+async fn hidden_characters_reach_clients_as_they_are_and_are_counted_for_a_person() {
+    let odd =
+        r#"{"name":"odd","description":"adds\u200b \u202enumbers\u{200b}","inputSchema":{"type":"object"}}"#
+            .replace("\\u{200b}", "\u{200b}");
+    let listed = odd.clone();
+    let script = move |message: &Value, wire: &Wire| {
+        if method_of(message) == "tools/list" {
+            wire.result(
+                message,
+                &format!(r#"{{"tools":[{listed},{{"name":"even","inputSchema":{{"type":"object"}}}}]}}"#),
+            );
+        } else {
+            good(message, wire);
+        }
+    };
+    let fleet = || Fleet::default().with(spec("s"), script.clone());
+    let host = client::host(fleet(), |_| {}).await;
+    let mut client = client::Raw::legacy(&host, json!({})).await;
+    client.request(1, "tools/list", json!({})).await;
+    client.line().await.unwrap();
+    assert!(client.line.contains(&odd.replace(r#""odd""#, r#""s__odd""#)), "{}", client.line);
+    let runtime = fleet().ready().await;
+    assert_eq!(runtime.status()[0].counts.unseen, 1);
+    runtime.shutdown().await;
+}
+
+#[test]
+fn servers_that_could_carry_private_data_away_together_are_named_where_a_person_looks() {
+    let home = Home::new();
+    let entry = |tool: &str| json!({"command": bad::program(), "args": ["--tool", tool], "tools": {"include": [tool]}});
+    let mut entries = json!({"mcpServers": {"files": entry("read_file"), "mail": entry("send_email"),
+        "web": entry("web_search"), "clock": entry("get_current_time")}});
+    home.user(&entries.to_string());
+    let status = home.run(&["mcp", "status", "--json"]).json(0);
+    let flow = &status["data"]["toxic_flow"];
+    assert_eq!(flow["reads_private"], json!([{"server": "files", "tool": "read_file"}]), "{status}");
+    assert_eq!(flow["takes_untrusted"], json!([{"server": "web", "tool": "web_search"}]));
+    assert_eq!(flow["sends_out"], json!([{"server": "mail", "tool": "send_email"}]));
+    let told = "could carry private data away: reads private data: files (read_file); takes in what strangers \
+                write: web (web_search); can send out: mail (send_email)";
+    let doctor = home.run(&["doctor", "--json"]);
+    assert!(doctor.stdout.contains(told), "{doctor:?}");
+    let check = home.run(&["mcp", "check", "mail"]);
+    assert!(check.stderr.contains(told), "{check:?}");
+    let check = home.run(&["mcp", "check", "clock"]);
+    assert!(!check.stderr.contains(told), "{check:?}");
+    entries["mcpServers"]["web"]["enabled"] = json!(false);
+    home.user(&entries.to_string());
+    let status = home.run(&["mcp", "status", "--json"]);
+    let status: Value = serde_json::from_str(&status.stdout).unwrap();
+    assert_eq!(status["data"]["toxic_flow"], Value::Null, "{status}");
 }

@@ -16,14 +16,16 @@ use crate::support::bad::{Yard, flags, program, runs};
 /// How many canaries there are, and how many one home has.
 pub(crate) const CANARIES: usize = 40;
 pub(crate) const EACH: usize = 10;
+/// In how many encodings each is said.
+pub(crate) const FORMS: usize = 6;
 
 /// A value as people have them, with what encoders must escape.
-fn canary(number: usize) -> String {
+pub(crate) fn canary(number: usize) -> String {
     format!("cnry{number:02}/q+{}\"&z", number * 7919 % 9973)
 }
 
 /// The encodings in which a canary is said again.
-pub(crate) fn forms(canary: &str) -> [String; 6] {
+pub(crate) fn forms(canary: &str) -> [String; FORMS] {
     let hex: String = canary.bytes().map(|b| format!("{b:02x}")).collect();
     let percent: String = url::form_urlencoded::byte_serialize(canary.as_bytes()).collect();
     let json = json!(canary).to_string();
@@ -38,7 +40,7 @@ pub(crate) fn forms(canary: &str) -> [String; 6] {
 }
 
 /// What must not be seen of a form: base64 of more than the value has a part that is the value's own.
-fn telling(form: &str) -> &str {
+pub(crate) fn telling(form: &str) -> &str {
     if form.starts_with("dXNlcjp") { &form[10..form.len() - 6] } else { form }
 }
 
@@ -128,8 +130,8 @@ fn no_channel_of_the_program_shows_a_canary_in_any_encoding() {
         let cage = Cage::new(from);
         let said: String = cage.canaries.iter().map(|value| forms(value).join(" ") + "\n").collect();
         let text = format!("text={said}");
-        // A channel is the words (the audit's verbs are to join), and whether its stdout is a result, which scripts get byte for byte.
-        let channels: [(&[&str], bool); 17] = [
+        // A channel is the words, and whether its stdout is a result, which scripts get byte for byte.
+        let channels: [(&[&str], bool); 25] = [
             (&["mcp", "call", "s", "echo", &text, "-y"], false),
             (&["mcp", "call", "s", "echo", &text, "-y", "--json", "--log-level", "trace"], true),
             (
@@ -150,14 +152,24 @@ fn no_channel_of_the_program_shows_a_canary_in_any_encoding() {
             (&["mcp", "list", "--json"], false),
             (&["mcp", "tools", "s", "--json"], false),
             (&["doctor"], false),
+            (&["doctor", "--json"], false),
+            (&["mcp", "call", "s", "echo", &text, "-y", "--as-model"], false),
+            (&["mcp", "check", "s", "--json"], false),
+            (&["mcp", "pin", "review", "s", "echo"], false),
+            (&["mcp", "pin", "list"], false),
+            (&["mcp", "rules", "--json"], false),
+            (&["audit", "tail"], false),
+            (&["audit", "tail", "--json"], false),
         ];
-        let mut heard = 0;
+        let (mut heard, mut cells) = (0, 0);
         for (words, is_result) in channels {
             let ran = cage.run(words);
             let name = words.iter().filter(|word| word.len() < 20).copied().collect::<Vec<_>>().join(" ");
             cage.clean(&format!("stderr of {name}"), &ran.stderr);
+            cells += EACH * FORMS;
             if !is_result {
                 cage.clean(&format!("stdout of {name}"), &ran.stdout);
+                cells += EACH * FORMS;
             }
             heard += (ran.stdout + &ran.stderr).matches("[redacted").count();
         }
@@ -166,6 +178,7 @@ fn no_channel_of_the_program_shows_a_canary_in_any_encoding() {
         assert!(seen.contains("callboard"), "{seen}");
         cage.clean("words and environment of the guard", &seen);
         cage.clean("files of the home", &cage.written());
+        assert_eq!(cells + 2 * EACH * FORMS, (25 + 24 + 2) * EACH * FORMS, "a quarter of the table");
     }
 }
 

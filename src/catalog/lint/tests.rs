@@ -111,3 +111,37 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_definition_hides_something_exactly_when_it_has_such_a_label() {
+    for (value, hidden) in [
+        (
+            json!({"name": "add", "description": "adds\n\"two\" numbers", "inputSchema": {"type": "object"}}),
+            false,
+        ),
+        (
+            json!({"name": "add", "description": "größe 👩‍👩‍👧 می‌خواهم ❤️", "inputSchema": {"type": "object"}}),
+            false,
+        ),
+        (json!({"name": "add", "description": "a\u{200b}b", "inputSchema": {"type": "object"}}), true),
+        (json!({"name": "add", "inputSchema": {"type": "object", "properties": {"a\u{e0041}": {}}}}), true),
+        (
+            json!({"name": "add", "inputSchema": {"type": "object", "properties": {"a": {"enum": ["\u{202e}x"]}}}}),
+            true,
+        ),
+        (json!({"name": "add", "title": "\u{1b}[31m", "inputSchema": {"type": "object"}}), true),
+        (json!({"name": "add", "inputSchema": {"type": "object"}, "x-other": "\u{200b}"}), false),
+    ] {
+        let labels = found(&value).into_iter().any(|label| label.kind == LabelKind::Hidden);
+        assert_eq!((labels, hides(&item(&value))), (hidden, hidden), "{value}");
+        let escaped: String = value.to_string().chars().fold(String::new(), |mut out, c| {
+            if c.is_ascii() {
+                out.push(c)
+            } else {
+                out.extend(c.encode_utf16(&mut [0; 2]).iter().map(|u| format!("\\u{u:04x}")))
+            }
+            out
+        });
+        assert_eq!(hides(&read(ListKind::Tools, Bytes::from(escaped.clone())).unwrap()), hidden, "{escaped}");
+    }
+}

@@ -5,6 +5,8 @@
 
 mod dial;
 #[cfg(test)]
+mod net_tests;
+#[cfg(test)]
 mod tests;
 
 use std::fmt;

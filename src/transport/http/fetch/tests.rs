@@ -91,7 +91,7 @@ impl Net {
     }
 }
 
-fn get(url: &str) -> Fetch {
+pub(super) fn get(url: &str) -> Fetch {
     let (url, headers) = (Url::parse(url).unwrap(), HeaderMap::new());
     Fetch { url, method: Method::GET, headers, body: String::new(), accept: &["text/*", "application/json"] }
 }
@@ -100,7 +100,7 @@ fn redirect(to: &str) -> String {
     format!("HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n")
 }
 
-fn forbidden() -> Vec<(&'static str, Vec<String>)> {
+pub(super) fn forbidden() -> Vec<(&'static str, Vec<String>)> {
     let v4 = FORBIDDEN_V4.iter().map(|address| (*address, spellings_v4(address)));
     v4.chain(FORBIDDEN_V6.iter().map(|address| (*address, spellings_v6(address)))).collect()
 }
