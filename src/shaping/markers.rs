@@ -57,6 +57,10 @@ fn before(view: &[u8], word: usize) -> Before {
                     found.joined = true;
                     found.start = at - end.len();
                 }
+                // What stays of the run once a marker in it is replaced: all markers of a chain are found at once.
+                let rest = memmem::rfind(&view[at - len..at], WORD).map(|word| at - len + word + WORD.len());
+                let rest = rest.map(|rest| content(view, rest).filter(|end| *end <= at).unwrap_or(rest));
+                found.named |= rest.is_some_and(|rest| BEFORE.contains(&&view[rest..at]));
                 break;
             }
             found.named = true;

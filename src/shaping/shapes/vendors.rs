@@ -295,5 +295,4 @@ fn is_in_blob(text: &[u8], at: usize) -> bool {
 }
 
 #[cfg(test)]
-#[path = "vendor_tests.rs"]
 mod tests;
