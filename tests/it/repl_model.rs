@@ -153,3 +153,19 @@ fn without_a_model_the_prompt_says_how_to_get_one() {
     pty.ready().type_in(CTRL_D);
     assert_eq!(pty.end(), 0);
 }
+
+#[test]
+fn without_a_model_one_prompt_ends_with_the_three_ways_to_get_one() {
+    let home = home();
+    let ran = home.run(&["-p", "hello"]);
+    let told = &ran.expect(3).stderr;
+    for way in ["provider = \"ollama\"", "base_url = ", "provider = \"anthropic\""] {
+        assert!(told.contains(way), "{told}");
+    }
+    assert!(ran.stdout.is_empty(), "{ran:?}");
+    let json = home.run(&["-p", "hello", "--json"]).json(3);
+    assert_eq!(json["error"]["code"], "no_model");
+    // Only what is missing is named.
+    let ran = home.run(&["--base-url", "http://127.0.0.1:1/v1", "-p", "hello"]);
+    assert!(ran.expect(3).stderr.contains("set model.name"), "{ran:?}");
+}

@@ -209,11 +209,11 @@ impl Prompt {
                 Ok(model) => {
                     self.follow.name_model(Some(ctx.loaded.settings.model.name.clone()));
                     let (log, entries) = self.log_of(&ctx);
-                    self.agent = Some(talk::begin(&ctx, &self.house, model, log, entries));
+                    self.agent = Some(talk::begin(&ctx, self.house.shared_runtime(), model, (log, entries)));
                 }
                 Err(none) => {
                     self.say(Tone::Warn, &none.to_string());
-                    let _ = out::write_stdout(&talk::first_run(ctx.style()).await);
+                    let _ = out::write_stdout(&ctx.style().paint(Tone::Dim, &talk::first_run().await));
                     return Ok(Next::Read);
                 }
             }
@@ -260,7 +260,7 @@ impl Prompt {
             }
             Err(none) => {
                 self.say(Tone::Warn, &none.to_string());
-                let _ = out::write_stdout(&talk::first_run(ctx.style()).await);
+                let _ = out::write_stdout(&ctx.style().paint(Tone::Dim, &talk::first_run().await));
             }
         }
     }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
-use crate::agent::engine::{Agent, EngineSettings, Nobody, Plan, Stopper, TOLD_MAX, Told, may, reserved};
+use super::talk;
+use crate::agent::engine::{Agent, Nobody, Stopper, TOLD_MAX, Told, reserved};
 use crate::agent::log::{Log, newest};
 use crate::agent::model::{Trouble, Usage};
 use crate::agent::turn::{End, Entry};
@@ -72,9 +73,14 @@ struct Seen {
 /// When there is no model, or the core can't be started.
 pub async fn answer(ctx: &Ctx, args: &AgentArgs, prompt: &str) -> Result<Done, Failure> {
     ctx.named_sources()?;
-    let model = super::talk::model(ctx)
-        .await
-        .map_err(|none| Failure::new("no_model", Exit::Config, none.text).fix(none.fix))?;
+    let model = match talk::model(ctx).await {
+        Ok(model) => model,
+        Err(none) => {
+            let at_first = ctx.loaded.settings.model.spoken().is_none();
+            let fix = if at_first { talk::first_run().await.trim_end().to_owned() } else { none.fix };
+            return Err(Failure::new("no_model", Exit::Config, none.text).fix(fix));
+        }
+    };
     let mut plan = RuntimePlan { only: None, ..plan(ctx, &[]) };
     plan.gate.of_run = Arc::new(allowed(ctx, &args.allow)?);
     plan.reserved.extend(reserved());
@@ -82,17 +88,7 @@ pub async fn answer(ctx: &Ctx, args: &AgentArgs, prompt: &str) -> Result<Done, F
         Runtime::start(plan).await.map_err(|e| Failure::new("internal", Exit::Unavailable, e.to_string()))?;
     let runtime = Arc::new(runtime);
     let (log, entries) = log_of(ctx, args)?;
-    let mut agent = Agent::new(Plan {
-        runtime: runtime.clone(),
-        model: Arc::new(model),
-        settings: EngineSettings::of(&ctx.loaded.settings),
-        redaction: ctx.redaction.clone(),
-        home: ctx.loaded.home.clone().ok(),
-        log,
-        entries,
-        notes: None,
-        may: may(&ctx.loaded.servers),
-    });
+    let mut agent = talk::begin(ctx, runtime.clone(), model, (log, entries));
     let (end, seen) = turn(ctx, &runtime, &mut agent, prompt).await;
     let outcome = told(ctx, &agent, &end, &seen);
     drop(agent);

@@ -24,6 +24,7 @@ use crate::cli::out::{Style, Tone, write_stdout};
 use crate::cli::question::question;
 use crate::id::ServerId;
 use crate::policy::approve::{Answer, Prompt};
+use crate::runtime::Runtime;
 use crate::shaping::render::printable;
 use crate::telemetry::Redaction;
 use crate::transport::http::Client;
@@ -50,9 +51,14 @@ pub async fn model(ctx: &Ctx) -> Result<Endpoint, NoModel> {
 }
 
 /// A conversation with that model, on those servers.
-pub fn begin(ctx: &Ctx, house: &Arc<House>, model: Endpoint, log: Option<Log>, entries: Vec<Entry>) -> Agent {
+pub fn begin(
+    ctx: &Ctx,
+    runtime: Arc<Runtime>,
+    model: Endpoint,
+    (log, entries): (Option<Log>, Vec<Entry>),
+) -> Agent {
     Agent::new(Plan {
-        runtime: house.shared_runtime(),
+        runtime,
         model: Arc::new(model),
         settings: EngineSettings::of(&ctx.loaded.settings),
         redaction: ctx.redaction.clone(),
@@ -65,7 +71,7 @@ pub fn begin(ctx: &Ctx, house: &Arc<House>, model: Endpoint, log: Option<Log>, e
 }
 
 /// What to do where no model is configured: what an Ollama on this machine has, then one line for each way.
-pub async fn first_run(style: Style) -> String {
+pub async fn first_run() -> String {
     let found = find::local(&Client::new()).await.unwrap_or_default();
     let able: Vec<String> = found
         .iter()
@@ -87,7 +93,7 @@ pub async fn first_run(style: Style) -> String {
          \x20 base_url = \"http://127.0.0.1:8080/v1\", name = \"…\": any server that speaks as OpenAI does; its own with OPENAI_API_KEY\n\
          \x20 provider = \"anthropic\", name = \"…\": with ANTHROPIC_API_KEY\n"
     ));
-    style.paint(Tone::Dim, &text)
+    text
 }
 
 /// What `@server:uri` in a text means, fenced, for the turn.
