@@ -3,11 +3,13 @@
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
+use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::cli_home::Home;
+use crate::support::bad::PATIENCE;
 
 const WELCOME: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}
 {"jsonrpc":"2.0","method":"notifications/initialized"}
@@ -185,8 +187,12 @@ fn where_it_listens_is_a_setting_and_the_address_is_told() {
     let told = lines.find(|line| line.contains("Serving MCP at http://127.0.0.2:")).unwrap();
     let (_, at) = told.split_once("http://").unwrap();
     assert!(std::net::TcpStream::connect(at.strip_suffix("/mcp").unwrap()).is_ok(), "{told}");
+    let began = Instant::now();
+    while !mark.exists() {
+        assert!(began.elapsed() < PATIENCE, "never: its server is started");
+        std::thread::yield_now();
+    }
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     lines.for_each(drop);
     assert_eq!(child.wait().unwrap().code(), Some(0));
-    assert!(mark.exists());
 }

@@ -28,8 +28,10 @@ pub fn alone(test: &str, body: impl Future<Output = ()>) {
     const ALONE: &str = "--exact";
     static ONE: Mutex<()> = Mutex::new(());
     if std::env::args().any(|word| word == ALONE) {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-        runtime.unwrap().block_on(body);
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        // What looks each second would keep every thread that was ever needed at once, in turns.
+        let runtime = runtime.worker_threads(2).thread_keep_alive(Duration::from_millis(100)).enable_all();
+        runtime.build().unwrap().block_on(body);
         return;
     }
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
